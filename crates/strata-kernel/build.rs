@@ -1,4 +1,4 @@
-//! Compiles the BPF programs of `probe/kernel`, each once for each loss mode, for `src/object.rs` to embed.
+//! Compiles the BPF programs of `probe/kernel`, each once for each loss mode, for `src/attach/bpf_objects.rs` to embed.
 //!
 //! `CLANG` names the compiler; else the newest of those below that is there. Nothing of this is needed on
 //! the machine that records.

@@ -3,14 +3,14 @@
 
 fn main() {
     cc::Build::new()
-        .files(["src/rule.c", "src/filter.c"])
+        .files(["src/decide/event_rules.c", "src/decide/filter/runtime.c"])
         .includes(["../../abi/include", "../../probe/user/include", "../../probe/user/runtime"])
         .std("c11")
         .flag("-Wall")
         .flag("-Wextra")
         .opt_level(2)
         .compile("strata_user_c");
-    for path in ["src/rule.c", "src/filter.c", "../../abi/include/strata/abi/rule.h"] {
+    for path in ["src/decide/event_rules.c", "src/decide/filter/runtime.c", "../../abi/include/strata/abi/rule.h"] {
         println!("cargo:rerun-if-changed={path}");
     }
     for header in ["ask.h", "bind.h", "compare.h", "filter.h"] {

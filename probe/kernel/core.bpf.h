@@ -2,7 +2,7 @@
 /*
  * core.bpf.h - the kernel's structures, as far as they are read. libbpf finds the fields where the
  * running kernel has them (CO-RE); what was renamed has a structure of its own behind "___". A structure
- * within another has the kernel's name: strata-kernel/src/types.rs hands libbpf the named ones only.
+ * within another has the kernel's name: strata-kernel/src/discover/btf.rs hands libbpf the named ones only.
  */
 #ifndef STRATA_KERNEL_CORE_BPF_H
 #define STRATA_KERNEL_CORE_BPF_H

@@ -146,7 +146,7 @@ STRATA_FILTER_INLINE bool strata_filter_test_is(strata_filter_test *test,
  * Returns true if @filter has no tests but those that strata_filter_early() makes.
  * Context: any BPF program that may call bpf_probe_read_kernel(). For each test 40 to 65 instructions
  *          are verified, and 30 to 50 are left.
- * Checked: crates/strata-kernel/src/filter/tests/bpf.rs
+ * Checked: crates/strata-kernel/src/decide/filter/tests/bpf.rs
  */
 STRATA_FILTER_INLINE bool strata_filter(const volatile struct strata_abi_kernel_filter *filter,
 					const struct strata_source *source)
@@ -251,7 +251,7 @@ STRATA_FILTER_INLINE uint64_t strata_filter_early_step(
  *
  * Returns false if the event is rejected.
  * Context: as strata_filter().
- * Checked: crates/strata-kernel/src/filter/tests/bpf.rs
+ * Checked: crates/strata-kernel/src/decide/filter/tests/bpf.rs
  */
 STRATA_FILTER_INLINE bool
 strata_filter_early(const volatile struct strata_abi_kernel_filter *filter,

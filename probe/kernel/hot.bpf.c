@@ -3,7 +3,7 @@
  * hot.bpf.c - programs of their own for the events that come most often, and inside others.
  *
  * Of type tp_btf: an interrupt's are run inside any other program, and there is less in front of them. Their
- * payloads are those of crates/strata-kernel/src/hot.rs: naturally aligned, no padding.
+ * payloads are those of crates/strata-kernel/src/decide/frequent_events.rs: naturally aligned, no padding.
  */
 #include "record.bpf.h"
 #include "core.bpf.h"

@@ -19,7 +19,7 @@
 #define NULL ((void *)0)
 #endif
 
-/* Known to the verifier, the same for all programs; see crates/strata-kernel/src/load.rs. */
+/* Known to the verifier, the same for all programs; see crates/strata-kernel/src/attach/loader.rs. */
 struct strata_sizes {
 	uint64_t buffer_bytes;
 	uint64_t subbuf_bytes;

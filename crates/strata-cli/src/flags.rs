@@ -10,8 +10,8 @@ use clap::{
 };
 use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
+use strata_kernel::event_rules::has_default;
 use strata_kernel::hypervisor;
-use strata_kernel::selection::has_default;
 use strata_remote::Destination;
 use strata_session::options::{
     Contexts, GuestOptions, KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES,

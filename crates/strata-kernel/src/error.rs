@@ -82,10 +82,10 @@ pub enum Error {
     Ring(#[from] strata_ring::Error),
     /// A filter cannot be compiled for an event.
     #[error(transparent)]
-    Filter(#[from] crate::filter::FilterError),
+    Filter(#[from] crate::decide::filter::FilterError),
     /// The selected events cannot be counted as requested.
     #[error(transparent)]
-    Count(#[from] crate::count::CountError),
+    Count(#[from] crate::decide::count::CountError),
     /// More events are selected than a session can hold.
     #[error("{found} event record classes, limit {limit}. Select fewer events")]
     TooManyEvents {
@@ -177,7 +177,7 @@ pub enum Error {
         system: String,
         name: String,
         #[source]
-        error: crate::format::FormatError,
+        error: crate::discover::format::FormatError,
     },
     // ---- system calls ----
 

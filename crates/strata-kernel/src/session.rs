@@ -1,28 +1,30 @@
 //! A recording of the kernel's events, from its begin to its teardown.
 
-use crate::attach::{AttachPoint, Attached};
-use crate::attaching::{unpin, Attaching};
-use crate::capability::{Capabilities, Capability};
-use crate::classes::Classes;
-use crate::contexts::Contexts;
-use crate::control::{LiveTable, SharedControl, Switch, SyscallTable, OF_ALL};
-use crate::count::{CountKinds, CountSpec, CountTable, TableShape};
-use crate::counters::PlacedCounters;
+use crate::attach::attached_programs::{Detacher, RunningCalls, RunningPrograms, Turns};
+use crate::attach::bpf_objects::Object;
+use crate::attach::counters::PlacedCounters;
+use crate::attach::loader::{quiet, Loader};
+use crate::attach::program::{AttachPoint, Attached};
+use crate::attach::resource_limits::{fit_buffers, holds_twice, Limits};
+use crate::attach::shared_control::{LiveTable, SharedControl, Switch, SyscallTable, OF_ALL};
+use crate::attach::workers::{unpin, Attaching};
+use crate::decide::contexts::Contexts;
+use crate::decide::count::{CountKinds, CountSpec, CountTable, TableShape};
+use crate::decide::filter::Groups;
+use crate::decide::program_plan::{
+    plan, stream_class, Constant, KernelPlan, LoadUnit, PlanOptions,
+};
+use crate::decide::record_classes::Classes;
+use crate::decide::session_events::{AttachProgress, SelectedEvent, UnrecordedEvent};
+use crate::discover::capability::{Capabilities, Capability};
 use crate::error::{Error, Refusal};
-use crate::filter::Groups;
-use crate::follow::{self, Follow};
-use crate::kept::{Kept, KeptProgram, KeptSession, KeptUnit};
-use crate::left::RingsShape;
-use crate::limits::{fit_buffers, holds_twice, Limits};
-use crate::load::{quiet, Loader};
-use crate::numbers::Numbers;
-use crate::object::Object;
-use crate::pins::{info, ChannelPins};
-use crate::plan::{plan, stream_class, Constant, KernelPlan, LoadUnit, PlanOptions};
-use crate::running::{Detacher, RunningCalls, RunningPrograms, Turns};
-use crate::selected::{AttachProgress, SelectedEvent, UnrecordedEvent};
-use crate::track::{track, Tracked};
-use crate::whom::{Followed, Whom};
+use crate::persist::adoption::{Kept, KeptProgram, KeptSession, KeptUnit};
+use crate::persist::pins::{info, ChannelPins};
+use crate::persist::unread_records::RingsShape;
+use crate::processes::follow::{self, Follow};
+use crate::processes::pid_namespace::Numbers;
+use crate::processes::recorded::{Followed, Whom};
+use crate::processes::tracked::{track, Tracked};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::collections::{HashMap, HashSet};
 use std::io;

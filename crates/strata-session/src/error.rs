@@ -53,7 +53,7 @@ pub enum SessionError {
     Pins(Box<strata_kernel::Error>),
     /// A rule for the kernel's events is not well formed.
     #[error(transparent)]
-    KernelRules(#[from] strata_kernel::selection::SelectionError),
+    KernelRules(#[from] strata_kernel::event_rules::SelectionError),
     /// A probe of a program or library is invalid, or its target does not exist.
     #[error(transparent)]
     Probe(Box<strata_kernel::uprobe::ProbeError>),

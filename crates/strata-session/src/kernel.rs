@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 use strata_collect::{Arrival, Counts, Keep, Kinds, Pump, PumpOrder};
 use strata_ctf::kernel_symbols;
-use strata_kernel::mapped::{ChangePlace, Mapped};
+use strata_kernel::mapped_code::{ChangePlace, Mapped};
 use strata_kernel::session::{check as check_kernel, FlawCounts, KernelSession, RecordingSpec};
 use strata_kernel::uprobe::{parse_for, ProbeError};
 use strata_kernel::{
@@ -153,7 +153,7 @@ impl KernelLayer {
         let mut described = layer.describe(options, &rules, &mut begun, notify)?;
         layer.add_probes(asked, &options.pids, &mut begun)?;
         if let Some(rate) = asked.sample {
-            sample::check_rate(rate).map_err(failed)?;
+            cpu_samples::check_rate(rate).map_err(failed)?;
             begun.probes.push(layer.sample(rate, asked));
         }
         described.extend(begun.probes.iter().cloned());

@@ -26,8 +26,8 @@ use strata_abi::ring::{NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
 pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
-pub use strata_kernel::sample::RATE_MAX;
-use strata_kernel::selection::has_default;
+pub use strata_kernel::cpu_samples::RATE_MAX;
+use strata_kernel::event_rules::has_default;
 pub use strata_kernel::Contexts;
 use strata_model::LossMode;
 pub use strata_relay::{Place, PlaceProblem};

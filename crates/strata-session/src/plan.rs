@@ -379,7 +379,7 @@ pub enum PlanError {
     UserRule(#[from] strata_user::RuleError),
     /// A rule for the kernel is invalid.
     #[error(transparent)]
-    KernelRule(#[from] strata_kernel::selection::SelectionError),
+    KernelRule(#[from] strata_kernel::event_rules::SelectionError),
     /// A filter is invalid.
     #[error("filter: {0}")]
     Filter(#[from] strata_filter::ParseError),
@@ -794,7 +794,7 @@ impl EventRule {
         let number = match layer {
             LayerOf::User => strata_user::Rules::parse(&texts)?.rules().len(),
             LayerOf::Kernel => {
-                strata_kernel::selection::EventSelection::parse(&texts)?.rules().count()
+                strata_kernel::event_rules::EventSelection::parse(&texts)?.rules().count()
             }
         };
         let has_twice = self.exclude.iter().any(|one| one.starts_with('!'));

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use strata_kernel::selection::DEFAULT;
+use strata_kernel::event_rules::DEFAULT;
 
 use crate::session::disk::LowSpace;
 use crate::sizes::Hardware;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use strata_abi::user;
 use strata_model::printable;
 
-use crate::description::DescriptionError;
-use crate::lttng::Lttng;
-use crate::rules::RuleError;
+use crate::decide::event_rules::RuleError;
+use crate::discover::lttng::Lttng;
+use crate::read::description_parser::DescriptionError;
 
 /// Errors that name the process, the failed step, the value found, and a remedy.
 #[derive(Debug, thiserror::Error)]

@@ -11,8 +11,8 @@ use rustix::io::{fcntl_setfd, pread, pwrite, FdFlags};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use strata_abi::{ring, user};
 
-use crate::application::Application;
-use crate::memory::{session, state};
+use crate::attach::application::Application;
+use crate::attach::shared_memory::{session, state};
 use crate::{HeaderChoice, LossMode, Rules, SessionSpec};
 
 /// A pseudo-random number generator (xorshift64*), whose seed a test prints.

@@ -1,6 +1,6 @@
 //! Event rules on the command line, of one recording and of a session that begins at boot.
 
-use strata_kernel::selection::{EventSelection, SelectionError};
+use strata_kernel::event_rules::{EventSelection, SelectionError};
 use strata_session::{RuleError, Rules};
 
 /// Checks a rule for applications, so that a mistake is reported with its flag.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
-use strata_kernel::selection::EventSelection;
+use strata_kernel::event_rules::EventSelection;
 use strata_remote::Destination;
 use strata_session::options::Rotation;
 use strata_session::plan::{
@@ -430,7 +430,7 @@ pub fn sampling(rate: u32, channel: Option<String>) -> Change {
     Change::EnableEvent(EnableEvents {
         layer: LayerOf::Kernel,
         channel,
-        rules: vec![strata_kernel::sample::NAME.to_owned()],
+        rules: vec![strata_kernel::cpu_samples::NAME.to_owned()],
         filter: None,
         exclude: Vec::new(),
         stack: false,

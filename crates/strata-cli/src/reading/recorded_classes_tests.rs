@@ -68,7 +68,7 @@ fn recorded() -> Vec<String> {
     all.extend(strata_kernel::syscalls::recorded_names("openat"));
     all.extend(strata_kernel::syscalls::recorded_names("compat_openat"));
     all.extend(strata_kernel::syscalls::recorded_names(&strata_kernel::syscalls::unknown().name));
-    all.push(strata_kernel::sample::NAME.to_owned());
+    all.push(strata_kernel::cpu_samples::NAME.to_owned());
     // ("lttng_ust_lib", "load", …)
     let objects = source("crates/strata-session/src/applications/objects.rs");
     for call in behind(&objects, "(\"lttng_ust_") {

@@ -1,9 +1,9 @@
 //! Tests of sessions whose programs the kernel refuses.
 
 use super::*;
-use crate::catalog::Catalog;
-use crate::event::Probe;
-use crate::tracefs::Tracefs;
+use crate::decide::event::Probe;
+use crate::discover::catalog::Catalog;
+use crate::discover::tracefs::Tracefs;
 
 #[test]
 fn session_with_a_refused_program_has_the_event_of_the_generic_one() {

@@ -23,7 +23,7 @@
 //! [`strata_abi::user::DEAD_NS`] late lets another tracer take over the slots. Each admitted process is a [`Traced`],
 //! which the pump shares; the registry only switches its tracepoints, and the pump takes its packets.
 //!
-//! Questions about a process that its user could delay are asked by `strata_user::asking` in threads that can be left
+//! Questions about a process that its user could delay are asked by `strata_user::blocking_queries` in threads that can be left
 //! behind. Which user may cost the registry what is in docs/design/threats.md, the invariants in docs/design/user.md.
 
 mod absent;

@@ -1,7 +1,7 @@
 //! Checks of a change to a session's plan, before any layer applies the change.
 
 use strata_filter::Filter;
-use strata_kernel::selection::EventSelection;
+use strata_kernel::event_rules::EventSelection;
 
 use crate::error::SessionError;
 use crate::kernel;

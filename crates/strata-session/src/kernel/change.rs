@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use strata_filter::{DurationSplit, Filter};
 use strata_kernel::catalog::Catalog;
+use strata_kernel::event_rules::EventSelection;
 use strata_kernel::filter::{Groups, Slips};
-use strata_kernel::selection::EventSelection;
 use strata_kernel::session::KernelSession;
 use strata_kernel::uprobe::{KnownProbes, ProbeError};
-use strata_kernel::{sample, Contexts, SelectedEvent, Tracked};
+use strata_kernel::{cpu_samples, Contexts, SelectedEvent, Tracked};
 
 use super::chosen::{
     can_pass, catalog, check_compiled, check_filter, key_of, sampled, BegunLayer, Chosen,
@@ -214,7 +214,7 @@ impl Lowered {
     ) -> Result<(), SessionError> {
         for rule in rules {
             let rate = rule.sample.unwrap_or(1);
-            match sample::check_rate(rate) {
+            match cpu_samples::check_rate(rate) {
                 // The kernel may have lowered its limit on the rate.
                 Err(cause) if before.may_lack(rule) => {
                     self.lacks(&rule.text, cause.to_string());

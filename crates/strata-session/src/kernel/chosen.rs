@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
+use strata_kernel::event_rules::{self, EventSelection};
 use strata_kernel::filter::{
     can_select, check, compile_for, Candidate, Compiled, FilterError, Groups, Slips, SyscallEnd,
 };
-use strata_kernel::selection::{self, EventSelection};
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::KnownProbes;
-use strata_kernel::{sample, syscalls, Contexts, KernelEvent, SelectedEvent, Tracked};
+use strata_kernel::{cpu_samples, syscalls, Contexts, KernelEvent, SelectedEvent, Tracked};
 
 use super::records::EndRecords;
 use crate::error::SessionError;
@@ -199,7 +199,8 @@ impl CommonRule<'_> {
 
 /// Returns the least duration of a rule's system calls \[ns\]: its own, otherwise that of its word, otherwise 0.
 fn slower_of(rule: &LayerRule) -> u64 {
-    let of_word = || (rule.text.trim() == selection::ALWAYS).then_some(selection::ALWAYS_SLOWER);
+    let of_word =
+        || (rule.text.trim() == event_rules::ALWAYS).then_some(event_rules::ALWAYS_SLOWER);
     rule.slower.or_else(of_word).unwrap_or(0)
 }
 
@@ -258,7 +259,7 @@ fn select(
 /// Returns the event of samples.
 pub(super) fn sampled(rate: u32, filter: Option<Filter>) -> SelectedEvent {
     SelectedEvent {
-        event: sample::event(rate),
+        event: cpu_samples::event(rate),
         entry: true,
         exit: true,
         filter,
@@ -329,7 +330,7 @@ pub(crate) fn rule_reports(
 ) -> Vec<KernelRuleReport> {
     let report = |(rule, matched): (String, u64)| {
         let is_empty = matched == 0;
-        let similar = if is_empty { selection::similar(&rule, catalog) } else { Vec::new() };
+        let similar = if is_empty { event_rules::similar(&rule, catalog) } else { Vec::new() };
         let excluded = catalog.excluded(&rule).filter(|_| is_empty).map(str::to_owned);
         KernelRuleReport { rule, matched, similar, excluded }
     };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use strata_collect::{Body, Error, Sink};
 use strata_ctf::packet::{Header, HEADER_BYTES};
-use strata_kernel::code_names::{code_name_records, CodeName, CodeNames, LeftOut};
+use strata_kernel::jit_names::{code_name_records, CodeName, CodeNames, LeftOut};
 use strata_kernel::Contexts;
 use strata_model::Uuid;
 

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use strata_kernel::selection::EventSelection;
-pub use strata_kernel::selection::DEFAULT_RULES as RULES;
+use strata_kernel::event_rules::EventSelection;
+pub use strata_kernel::event_rules::DEFAULT_RULES as RULES;
 use strata_kernel::session::check;
 use strata_kernel::Error as KernelError;
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
@@ -160,7 +160,7 @@ fn is_there_memory(options: &Options) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_kernel::selection::EventSelection;
+    use strata_kernel::event_rules::EventSelection;
 
     #[test]
     fn default_rules_are_well_formed() {

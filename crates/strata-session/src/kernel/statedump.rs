@@ -33,7 +33,9 @@ use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_ctf::state_dump::{
     AGAIN_BEHIND, AGAIN_FILE, CHANGES_BEHIND, CHANGES_FILE, FILE, NAMES_BEHIND,
 };
-use strata_kernel::mapped::{map_records, mapped_before, ChangePlace, Mapped, MappedChange, New};
+use strata_kernel::mapped_code::{
+    map_records, mapped_before, ChangePlace, Mapped, MappedChange, New,
+};
 use strata_kernel::statedump::{
     command_records, event_classes, numbers_of_processes, process, records, ticks_since_boot,
     BuildIds, CodeMapping, CommandState, DumpStamp, DumpedProcess, MachineState,

@@ -389,7 +389,7 @@ fn what_has_gone_keeps_nothing_else_from_being_recorded_at_the_begin_and_all_may
     let rule = |text: &str| LayerRule { text: text.to_owned(), ..LayerRule::default() };
     let (gone, there) = (probe("uprobe:/no/such/file:f"), probe("uprobe:c:malloc(size:u64)"));
     let (none, some) = (rule("no_such_event_*"), rule("sched_process_exec"));
-    let sample = LayerRule { sample: Some(9), ..rule(sample::NAME) };
+    let sample = LayerRule { sample: Some(9), ..rule(cpu_samples::NAME) };
     let of = |rules: &[&LayerRule]| Wanted {
         rules: rules.iter().map(|one| (*one).clone()).collect(),
         ..Wanted::default()
@@ -536,7 +536,7 @@ fn rate_and_group_that_are_possible_no_more_keep_nothing_from_being_recorded_whe
     let scratch = Scratch::new("kernel-rate-gone");
     let mut rules = wanted(&[("sched_process_exec", None)]);
     rules.rules.push(LayerRule {
-        text: sample::NAME.to_owned(),
+        text: cpu_samples::NAME.to_owned(),
         sample: Some(u32::MAX),
         ..LayerRule::default()
     });
@@ -552,7 +552,7 @@ fn rate_and_group_that_are_possible_no_more_keep_nothing_from_being_recorded_whe
         return eprintln!("skip: {error}");
     }
     let names: Vec<String> = again.status().not_reached.into_iter().map(|one| one.name).collect();
-    assert_eq!(names, [sample::NAME, "control group /no/such/group"]);
+    assert_eq!(names, [cpu_samples::NAME, "control group /no/such/group"]);
     assert_eq!(again.recorded_events(), Some(1));
     // They keep no change from being made.
     rules.rules.push(LayerRule { text: "sched_process_exit".into(), ..LayerRule::default() });

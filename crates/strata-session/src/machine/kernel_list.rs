@@ -1,7 +1,7 @@
 //! Lists the events of this machine's kernel for `strata list --kernel`.
 
 use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::selection::EventSelection;
+use strata_kernel::event_rules::EventSelection;
 use strata_kernel::{syscalls, KernelEvent};
 use strata_model::{Element, Field, FieldClass, Flags, Label};
 

@@ -69,7 +69,7 @@ impl Plan {
                 let selecting = rules.iter().filter(|rule| !rule.probe);
                 let texts: Vec<&str> = selecting.map(|rule| rule.text.as_str()).collect();
                 if !texts.is_empty() {
-                    strata_kernel::selection::EventSelection::parse(&texts)?;
+                    strata_kernel::event_rules::EventSelection::parse(&texts)?;
                 }
                 let contexts =
                     Contexts::parse(&self.contexts(channel)).map_err(|error| no_context(&error))?;

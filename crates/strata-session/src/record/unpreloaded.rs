@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use strata_kernel::started::{Started, StartedNews, StartedRecord};
+use strata_kernel::executed_programs::{Started, StartedNews, StartedRecord};
 
 use crate::record::command::changes_user;
 use crate::record::own_functions::{is_go, OwnFunctions};

@@ -1,0 +1,40 @@
+//! The events that a session records, and the reports of attaching their programs.
+
+use crate::decide::contexts::Contexts;
+use crate::decide::event::KernelEvent;
+
+/// An event, and which of its records are wanted.
+#[derive(Clone, Debug)]
+pub struct SelectedEvent {
+    pub event: KernelEvent,
+    /// True if a system call's entry is recorded; true for every other event.
+    pub entry: bool,
+    /// True if a system call's exit is recorded.
+    pub exit: bool,
+    /// Filter of the records; for a system call, of its entries.
+    pub filter: Option<strata_filter::Filter>,
+    /// Filter of the records of a system call's exit.
+    pub exit_filter: Option<strata_filter::Filter>,
+    /// Least duration of a system call of which both ends are recorded, in whole microseconds \[ns\]; 0 records all.
+    pub slower: u64,
+    /// Contexts of the event's records, besides those of all events.
+    pub contexts: Contexts,
+}
+
+/// Progress of attaching programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachProgress {
+    /// Number of programs that are attached or refused.
+    pub attached: usize,
+    /// The number of programs to attach.
+    pub total: usize,
+}
+
+/// An event that is not recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnrecordedEvent {
+    /// Name of the event; for system calls, the names of all that one program records.
+    pub event: String,
+    /// The message of the kernel, or of the parser of rules.
+    pub reason: String,
+}

@@ -1,0 +1,845 @@
+//! Finds the instructions by which a function is left.
+//!
+//! The kernel's own return probe replaces the return address on the stack. Exceptions, Go's runtime and everything else
+//! that reads stacks takes the stack for a broken one, and ends the program. So returns are probed where they are: at
+//! each `ret` of the function, and at each jump to another function, which returns in its place (a tail call). A probe
+//! at an instruction changes nothing that a program can see in its stack.
+//!
+//! The function's code is found by following jumps from its begin on. Code that is reached only through a table
+//! (`switch`, handlers of exceptions, Go's recovery) is found by decoding the whole function, one instruction after the
+//! other. If anything in it contradicts itself, the function is refused.
+
+use crate::decide::jump_guard::{Guard, JumpTarget, RANGES_MAX};
+use crate::decide::uprobe::instruction::{
+    condition, decode, has_segment, is_by_pointer, is_padding, offset_of,
+};
+use crate::decide::uprobe::outside::{self, OutsideCode, OwnCode};
+use crate::discover::code_map::CodeMap;
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use thiserror::Error;
+
+/// Size of the largest function that is examined \[byte\].
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The exits of a function. Addresses are those in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Exits {
+    /// Addresses of return instructions.
+    pub(crate) returns: Vec<u64>,
+    /// Jumps to other functions that are always taken.
+    pub(crate) tail_calls: Vec<u64>,
+    /// Jumps that may leave the function.
+    pub(crate) guarded: Vec<(u64, Guard)>,
+}
+
+/// Why the exits of a function are not all known. The text continues "its returns cannot be probed: ".
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ExitProblem {
+    #[error("the file does not say where it ends")]
+    /// Neither symbols nor tables show where the function ends.
+    NoEnd,
+    /// The function has too much code.
+    #[error("it has {bytes} bytes, limit {limit}")]
+    Large {
+        /// The function's size \[byte\].
+        bytes: u64,
+        /// The greatest possible size \[byte\].
+        limit: u64,
+    },
+    /// The bytes at this offset in the function \[byte\] are no valid instruction.
+    #[error("at +{0:#x} is no instruction of a program; perhaps there are data in its code")]
+    Data(u64),
+    /// The function does not end in a jump, call or return.
+    #[error("it goes on into the code behind it")]
+    RunsOn,
+    /// Another function begins within the function's code.
+    #[error("another function, '{name}', begins within it, whose returns would be taken for its")]
+    Shared {
+        /// The other function's name.
+        name: String,
+    },
+    /// The function never returns, so there is nothing to probe.
+    #[error("it has no instruction that returns")]
+    Never,
+    /// It is not known whether the target of a jump belongs to the function or is another one (a tail call).
+    #[error(
+        "its jump at +{at:#x} leads to {to:#x}, and the file does not say whether that is a part of it or another function"
+    )]
+    Unclear {
+        /// The instruction's offset in the function \[byte\].
+        at: u64,
+        /// The target address of the jump.
+        to: u64,
+    },
+    /// At this offset in the function \[byte\], an exit takes another address from the stack than the caller's.
+    #[error("its exit at +{0:#x} takes another address from the stack than that of its caller")]
+    Stack(u64),
+    /// The functions of the file that were examined have too much code in all.
+    #[error("the functions that were looked at in this file have more than {} MiB of code", crate::discover::code_map::BUDGET >> 20)]
+    Budget,
+    /// At this offset in the function \[byte\], an exit has a prefix that the kernel cannot probe.
+    #[error("its exit at +{0:#x} is an instruction that the kernel cannot probe")]
+    Prefix(u64),
+    /// The function has too many pieces.
+    #[error("it is in more than {RANGES_MAX} pieces")]
+    Pieces,
+}
+
+/// The positions of the stack pointer and of a frame pointer at an instruction, in bytes below the return address;
+/// `None` if a position is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frame {
+    stack: Option<i64>,
+    base: Option<i64>,
+}
+
+/// The frame at the function's begin.
+const AT_BEGIN: Frame = Frame { stack: Some(0), base: None };
+/// A frame whose positions are not known.
+const ANYWHERE: Frame = Frame { stack: None, base: None };
+
+impl Frame {
+    /// Returns the positions that both frames have in common.
+    fn meet(self, other: Frame) -> Frame {
+        let same = |one: Option<i64>, two| one.filter(|_| one == two);
+        Frame { stack: same(self.stack, other.stack), base: same(self.base, other.base) }
+    }
+}
+
+/// The target of a direct jump out of the known pieces.
+enum Destination {
+    /// A piece of the function.
+    Piece(Range<u64>),
+    /// The begin of another function.
+    Other,
+    /// Code that never returns.
+    End,
+}
+
+struct Explorer<'m, 'data> {
+    map: &'m CodeMap<'data>,
+    start: u64,
+    /// The ranges of the function's code, its main one first.
+    pieces: Vec<Range<u64>>,
+    code: BTreeMap<u64, (Instruction, Frame)>,
+    work: Vec<(u64, Frame)>,
+    /// Direct jumps to other functions.
+    leaving: HashMap<u64, Instruction>,
+    /// Targets of calls within the function, whose `ret` does not leave the function.
+    inner_calls: Vec<u64>,
+    /// Code without a name that is reached by jumps, by its first address.
+    outside: HashMap<u64, OutsideCode>,
+    info: InstructionInfoFactory,
+    /// True if some code may be reached in ways that were not followed.
+    is_partial: bool,
+}
+
+/// Finds the exits of the function that begins at `start`. Functions that it calls are not examined.
+///
+/// # Errors
+/// Some exit is not known.
+pub(crate) fn find(map: &CodeMap<'_>, start: u64) -> Result<Exits, ExitProblem> {
+    let whole = map.extent(start).ok_or(ExitProblem::NoEnd)?;
+    if let Some(other) = map.beginning_within(&whole) {
+        let name = String::from_utf8_lossy(other.name).into_owned();
+        return Err(ExitProblem::Shared { name });
+    }
+    let mut explorer = Explorer::new(map, start);
+    explorer.add_piece(whole)?;
+    explorer.explore()?;
+    explorer.sweep_all()?;
+    explorer.exits()
+}
+
+/// Returns the address of the instruction in whose middle `address` is; `None` if an instruction begins there, or if
+/// that is not known.
+pub(crate) fn instruction_around(map: &CodeMap<'_>, address: u64) -> Option<u64> {
+    let start = map.begin_of(address)?;
+    let mut explorer = Explorer::new(map, start);
+    explorer.add_piece(map.extent(start)?).ok()?;
+    // What jumps lead to is code, whatever becomes of the rest.
+    let is_whole = explorer.explore().is_ok();
+    let found = explorer.around(address);
+    if found.is_some() || !is_whole || explorer.sweep_all().is_err() || explorer.exits().is_err() {
+        return found;
+    }
+    explorer.around(address)
+}
+
+impl<'m, 'data> Explorer<'m, 'data> {
+    fn new(map: &'m CodeMap<'data>, start: u64) -> Explorer<'m, 'data> {
+        Explorer {
+            map,
+            start,
+            pieces: vec![],
+            code: BTreeMap::new(),
+            work: vec![(start, AT_BEGIN)],
+            leaving: HashMap::new(),
+            inner_calls: vec![],
+            outside: HashMap::new(),
+            info: InstructionInfoFactory::new(),
+            is_partial: map.go().is_some(),
+        }
+    }
+
+    /// Returns the decoded instruction that contains `address` and begins before it.
+    fn around(&self, address: u64) -> Option<u64> {
+        let (at, (instruction, _)) = self.code.range(..=address).next_back()?;
+        (*at < address && address < instruction.next_ip()).then_some(*at)
+    }
+
+    fn sweep_all(&mut self) -> Result<(), ExitProblem> {
+        let mut swept = 0;
+        while self.is_partial && swept < self.pieces.len() {
+            self.sweep(swept)?;
+            swept += 1;
+            self.explore()?;
+        }
+        Ok(())
+    }
+
+    fn add_piece(&mut self, piece: Range<u64>) -> Result<(), ExitProblem> {
+        let bytes = self
+            .pieces
+            .iter()
+            .chain([&piece])
+            .fold(0u64, |sum, one| sum.saturating_add(one.end.saturating_sub(one.start)));
+        if bytes > BYTES_MAX {
+            return Err(ExitProblem::Large { bytes, limit: BYTES_MAX });
+        }
+        if !self.map.take_budget(piece.end.saturating_sub(piece.start)) {
+            return Err(ExitProblem::Budget);
+        }
+        if self.pieces.len() == RANGES_MAX {
+            return Err(ExitProblem::Pieces);
+        }
+        self.is_partial |= self.map.frame_of(piece.start).is_some_and(|frame| frame.has_handlers);
+        // What was taken for another function may turn out to be a part of this one.
+        let is_into = |instruction: &Instruction| piece.contains(&instruction.near_branch_target());
+        self.leaving.retain(|_, instruction| {
+            let is_out = !is_into(instruction);
+            if !is_out {
+                self.work.push((instruction.near_branch_target(), ANYWHERE));
+            }
+            is_out
+        });
+        self.pieces.push(piece);
+        Ok(())
+    }
+
+    /// Returns an address as messages show it: relative to the function's begin.
+    fn place(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.start)
+    }
+
+    fn piece_of(&self, address: u64) -> Option<&Range<u64>> {
+        self.pieces.iter().find(|piece| piece.contains(&address))
+    }
+
+    fn decode(&self, address: u64) -> Result<Instruction, ExitProblem> {
+        let piece = self.piece_of(address);
+        let found = piece.and_then(|piece| decode(self.map, piece, address));
+        found.ok_or_else(|| ExitProblem::Data(self.place(address)))
+    }
+
+    /// Follows all jumps from `work` on.
+    fn explore(&mut self) -> Result<(), ExitProblem> {
+        while let Some((address, frame)) = self.work.pop() {
+            let (instruction, frame) = match self.code.get(&address) {
+                Some((instruction, known)) => {
+                    let both = known.meet(frame);
+                    if both == *known {
+                        continue;
+                    }
+                    (*instruction, both)
+                }
+                None => (self.decode(address)?, frame),
+            };
+            self.code.insert(address, (instruction, frame));
+            self.follow(&instruction, frame)?;
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, instruction: &Instruction, frame: Frame) -> Result<(), ExitProblem> {
+        let next = instruction.next_ip();
+        let behind = self.behind(instruction, frame);
+        // The address of an instruction is taken for who comes back there in another way than by a jump.
+        self.is_partial |= self.takes_own_address(instruction);
+        match instruction.flow_control() {
+            FlowControl::Return | FlowControl::Exception => {}
+            // A program that handles SIGTRAP goes on behind it; behind a function it fills up.
+            FlowControl::Interrupt if self.piece_of(next).is_none() => {}
+            FlowControl::IndirectBranch => {
+                // A jump by a table in the function, or to other functions, is told apart when it is made.
+                self.is_partial |= !is_by_pointer(instruction);
+            }
+            FlowControl::UnconditionalBranch => self.jump(instruction, frame)?,
+            FlowControl::ConditionalBranch => {
+                self.jump(instruction, frame)?;
+                self.go_on(instruction, next, behind)?;
+            }
+            FlowControl::Call if self.is_inner(instruction) => {
+                let pushed = behind.stack.and_then(|bytes| bytes.checked_add(8));
+                self.inner_calls.push(instruction.ip());
+                self.work
+                    .push((instruction.near_branch_target(), Frame { stack: pushed, ..behind }));
+                // `call` of the next instruction only pushes its address.
+                if instruction.near_branch_target() != next && self.piece_of(next).is_some() {
+                    self.work.push((next, behind));
+                }
+            }
+            // Behind the call of a function that does not return may be anything, or nothing.
+            FlowControl::Call | FlowControl::IndirectCall if self.piece_of(next).is_none() => {}
+            _ if instruction.mnemonic() == Mnemonic::Hlt => {}
+            _ => self.go_on(instruction, next, behind)?,
+        }
+        Ok(())
+    }
+
+    /// Returns whether the instruction takes the address of a place within the function, other than its begin: of a
+    /// handler of exceptions that no table names (OCaml), or of the place to which `__builtin_longjmp` jumps.
+    fn takes_own_address(&self, instruction: &Instruction) -> bool {
+        let is_number = |kind| matches!(kind, OpKind::Immediate32 | OpKind::Immediate32to64);
+        let address = match instruction.mnemonic() {
+            Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => {
+                instruction.ip_rel_memory_address()
+            }
+            Mnemonic::Push if is_number(instruction.op0_kind()) => instruction.immediate(0),
+            Mnemonic::Mov if is_number(instruction.op1_kind()) => instruction.immediate(1),
+            _ => return false,
+        };
+        address != self.start && self.piece_of(address).is_some()
+    }
+
+    /// Returns whether the instruction calls a place within the function, other than its begin.
+    fn is_inner(&self, instruction: &Instruction) -> bool {
+        let to = instruction.near_branch_target();
+        to != self.start && instruction.is_call_near() && self.piece_of(to).is_some()
+    }
+
+    fn go_on(
+        &mut self,
+        instruction: &Instruction,
+        next: u64,
+        frame: Frame,
+    ) -> Result<(), ExitProblem> {
+        if self.piece_of(next).is_some() {
+            self.work.push((next, frame));
+            return Ok(());
+        }
+        // Compilers fill up with these behind what does not return.
+        if instruction.mnemonic() == Mnemonic::Nop {
+            return Ok(());
+        }
+        Err(ExitProblem::RunsOn)
+    }
+
+    fn jump(&mut self, instruction: &Instruction, frame: Frame) -> Result<(), ExitProblem> {
+        let (at, to) = (instruction.ip(), instruction.near_branch_target());
+        if self.piece_of(to).is_none() {
+            match self.destination(frame, to) {
+                Some(Destination::Piece(piece)) => self.add_piece(piece)?,
+                Some(Destination::Other) => {
+                    self.leaving.insert(at, *instruction);
+                    return Ok(());
+                }
+                // It never comes back, and never returns.
+                Some(Destination::End) => return Ok(()),
+                None => return Err(ExitProblem::Unclear { at: self.place(at), to }),
+            }
+        }
+        self.work.push((to, frame));
+        Ok(())
+    }
+
+    fn destination(&mut self, frame: Frame, to: u64) -> Option<Destination> {
+        let map = self.map;
+        if map.is_stub(to) {
+            return Some(Destination::Other);
+        }
+        let named = map.function_of(to);
+        let unwound = map.frame_of(to).map(|frame| frame.range.clone());
+        if named.is_some_and(|named| self.is_cold_part(named.name)) {
+            return named.map(|named| Destination::Piece(named.start..named.end));
+        }
+        let thunks: [&[u8]; 2] = [b"__x86_indirect_thunk", b"__llvm_retpoline"];
+        if named.is_some_and(|named| thunks.iter().any(|thunk| named.name.starts_with(thunk))) {
+            return None;
+        }
+        // With something of its own on the stack, a function goes on elsewhere and does not end. Between functions
+        // there is no such jump.
+        let is_amidst = frame.stack.is_some_and(|bytes| bytes != 0);
+        let is_begin = !map.beginning_at(to).is_empty();
+        let range = named.map(|named| named.start..named.end).or_else(|| unwound.clone());
+        if is_amidst {
+            let is_part = |name: &[u8]| name.windows(5).any(|part| part == b".cold");
+            if is_begin && !named.is_some_and(|named| is_part(named.name)) {
+                return None;
+            }
+            let range = unwound.or(range).filter(|range| range.contains(&to))?;
+            return map.beginning_within(&range).is_none().then_some(Destination::Piece(range));
+        }
+        if is_begin {
+            return Some(Destination::Other);
+        }
+        if named.is_some() {
+            return None;
+        }
+        // A file without symbols: what the code there does tells what it is.
+        let range = unwound?;
+        match self.outside_code(&range, to) {
+            OutsideCode::ComesBack => Some(Destination::Piece(range)),
+            OutsideCode::Ends => Some(Destination::End),
+            OutsideCode::Leaves => Some(Destination::Other),
+        }
+    }
+
+    fn outside_code(&mut self, range: &Range<u64>, to: u64) -> OutsideCode {
+        if let Some(known) = self.outside.get(&to) {
+            return *known;
+        }
+        let own = OwnCode { start: self.start, pieces: &self.pieces };
+        let found = outside::look(self.map, range, to, &own);
+        self.outside.insert(to, found);
+        found
+    }
+
+    /// Returns whether the name is that of this function's rarely used part, which compilers call `f.cold` or
+    /// `f.cold.1`.
+    fn is_cold_part(&self, name: &[u8]) -> bool {
+        self.map.beginning_at(self.start).iter().any(|own| {
+            let rest = name.strip_prefix(own.name).and_then(|rest| rest.strip_prefix(b".cold"));
+            rest.is_some_and(|rest| {
+                let digits = rest.strip_prefix(b".").unwrap_or(rest);
+                digits.iter().all(u8::is_ascii_digit)
+            })
+        })
+    }
+
+    /// Returns the frame after an instruction.
+    fn behind(&mut self, instruction: &Instruction, frame: Frame) -> Frame {
+        let mut after = frame;
+        let is_own = |register: Register| register == Register::RSP || register == Register::RBP;
+        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+            return after;
+        }
+        let (to, immediate) = (instruction.op0_register(), instruction.op1_kind());
+        let is_constant = matches!(
+            immediate,
+            OpKind::Immediate8to64 | OpKind::Immediate32to64 | OpKind::Immediate8
+        );
+        let base = instruction.memory_base();
+        let value_of = |register: Register| match register {
+            Register::RSP => frame.stack,
+            Register::RBP => frame.base,
+            _ => None,
+        };
+        let value = match instruction.mnemonic() {
+            Mnemonic::Leave => {
+                after.stack = frame.base.and_then(|base| base.checked_sub(8));
+                after.base = None;
+                return after;
+            }
+            Mnemonic::Sub if is_own(to) && is_constant => {
+                value_of(to).and_then(|now| now.checked_add_unsigned(instruction.immediate(1)))
+            }
+            Mnemonic::Add if is_own(to) && is_constant => {
+                value_of(to).and_then(|now| now.checked_sub(instruction.immediate(1) as i64))
+            }
+            Mnemonic::Lea if is_own(to) && instruction.memory_index() == Register::None => {
+                let moved = instruction.memory_displacement64() as i64;
+                value_of(base).and_then(|now| now.checked_sub(moved))
+            }
+            Mnemonic::Mov if is_own(to) && instruction.op1_kind() == OpKind::Register => {
+                value_of(instruction.op1_register())
+            }
+            _ => {
+                let pushed = -i64::from(instruction.stack_pointer_increment());
+                after.stack = frame.stack.and_then(|now| now.checked_add(pushed));
+                for used in self.info.info(instruction).used_registers() {
+                    let writes = !matches!(
+                        used.access(),
+                        OpAccess::None
+                            | OpAccess::Read
+                            | OpAccess::CondRead
+                            | OpAccess::NoMemAccess
+                    );
+                    match used.register().full_register() {
+                        Register::RSP if writes && pushed == 0 => after.stack = None,
+                        Register::RBP if writes => after.base = None,
+                        _ => {}
+                    }
+                }
+                return after;
+            }
+        };
+        match to {
+            Register::RSP => after.stack = value,
+            _ => after.base = value,
+        }
+        after
+    }
+
+    /// Decodes all code of a piece, also what no followed jump reaches.
+    fn sweep(&mut self, number: usize) -> Result<(), ExitProblem> {
+        let Some(piece) = self.pieces.get(number).cloned() else { return Ok(()) };
+        let mut at = piece.start;
+        while at < piece.end {
+            let known = self.code.get(&at).map(|(instruction, _)| *instruction);
+            let instruction = match known {
+                Some(instruction) => instruction,
+                None => {
+                    let instruction = self.decode(at)?;
+                    // Nothing is meant to get to what fills up.
+                    if !is_padding(&instruction) {
+                        self.work.push((at, ANYWHERE));
+                        self.explore()?;
+                    }
+                    instruction
+                }
+            };
+            at = instruction.next_ip();
+        }
+        Ok(())
+    }
+
+    /// Returns the exits, sorted.
+    fn exits(&self) -> Result<Exits, ExitProblem> {
+        let mut exits = Exits::default();
+        let (mut end, mut locked) = (0, 0);
+        // The allocator of a split stack calls the function's body, which has its own return.
+        let mut expects_allocator = self.has_split_stack();
+        let mut is_behind_call = false;
+        for (&at, (instruction, frame)) in &self.code {
+            // Programs of one thread jump over the prefix `lock`.
+            if at < end && at != locked {
+                return Err(ExitProblem::Data(self.place(at)));
+            }
+            end = instruction.next_ip();
+            locked = if instruction.has_lock_prefix() { at + 1 } else { 0 };
+            let is_allocator = expects_allocator && is_behind_call;
+            is_behind_call = instruction.flow_control() == FlowControl::Call;
+            match instruction.flow_control() {
+                FlowControl::Return if is_allocator => expects_allocator = false,
+                FlowControl::Return => match self.kind_of_return(instruction, *frame) {
+                    Some(true) => exits.returns.push(at),
+                    Some(false) => continue,
+                    None => return Err(ExitProblem::Stack(self.place(at))),
+                },
+                // The return address is no longer on the stack.
+                FlowControl::IndirectBranch if frame.stack.is_some_and(|bytes| bytes < 0) => {
+                    return Err(ExitProblem::Stack(self.place(at)));
+                }
+                FlowControl::IndirectBranch => match self.indirect(instruction, *frame) {
+                    None => continue,
+                    Some(None) => exits.tail_calls.push(at),
+                    Some(Some(target)) => {
+                        let relative = |address: u64| address.wrapping_sub(at) as i64;
+                        let range =
+                            |piece: &Range<u64>| (relative(piece.start), relative(piece.end));
+                        let ranges = self.pieces.iter().map(range).collect();
+                        exits.guarded.push((at, Guard::Target { target, ranges }));
+                    }
+                },
+                FlowControl::UnconditionalBranch if self.leaving.contains_key(&at) => {
+                    match self.is_return_thunk(instruction.near_branch_target()) {
+                        true => exits.returns.push(at),
+                        false => exits.tail_calls.push(at),
+                    }
+                }
+                FlowControl::ConditionalBranch if self.leaving.contains_key(&at) => {
+                    let Some(condition) = condition(instruction) else {
+                        return Err(ExitProblem::Unclear {
+                            at: self.place(at),
+                            to: instruction.near_branch_target(),
+                        });
+                    };
+                    exits.guarded.push((at, Guard::Condition(condition)));
+                }
+                _ => continue,
+            }
+            let is_odd = instruction.has_lock_prefix() || has_segment(instruction);
+            if is_odd {
+                return Err(ExitProblem::Prefix(self.place(at)));
+            }
+        }
+        if exits.returns.is_empty() && exits.tail_calls.is_empty() && exits.guarded.is_empty() {
+            return Err(ExitProblem::Never);
+        }
+        Ok(exits)
+    }
+
+    /// Returns whether a `ret` returns from the function, and not from code within it that the function calls; `None`
+    /// if that is not known.
+    fn kind_of_return(&self, instruction: &Instruction, frame: Frame) -> Option<bool> {
+        match frame.stack {
+            Some(0) => return Some(true),
+            None if self.inner_calls.is_empty() => return Some(true),
+            _ => {}
+        }
+        let is_called = self.inner_calls.iter().any(|call| {
+            let before = self.code.get(call).and_then(|(_, frame)| frame.stack);
+            before.is_some() && before.and_then(|bytes| bytes.checked_add(8)) == frame.stack
+        });
+        // Another address may have been written over the one that the call had pushed: then it is a jump.
+        let before = self.code.range(..instruction.ip()).next_back();
+        let is_overwritten = before.is_some_and(|(_, (before, _))| {
+            before.op0_kind() == OpKind::Memory
+                && before.memory_base() == Register::RSP
+                && before.memory_displacement64() == 0
+        });
+        (is_called && !is_overwritten).then_some(false)
+    }
+
+    /// Returns whether a jump to `address` is a return: with one of the compiler's options, functions jump to a common
+    /// `ret`.
+    fn is_return_thunk(&self, address: u64) -> bool {
+        self.map.beginning_at(address).iter().any(|one| one.name == b"__x86_return_thunk")
+    }
+
+    /// Examines an indirect jump: `None` if it stays in the function; `Some(None)` if it leaves it to an unknown
+    /// target; else the place of the target.
+    #[allow(clippy::option_option)]
+    fn indirect(&self, instruction: &Instruction, frame: Frame) -> Option<Option<JumpTarget>> {
+        // Without an ENDBR at its target it leads to a `switch` of its own: `notrack`.
+        if instruction.segment_prefix() == Register::DS {
+            return None;
+        }
+        if frame.stack.is_some_and(|bytes| bytes != 0) {
+            return None;
+        }
+        if is_by_pointer(instruction) {
+            return Some(None);
+        }
+        if instruction.op0_kind() == OpKind::Register {
+            return Some(offset_of(instruction.op0_register()).map(JumpTarget::Register));
+        }
+        let scale = instruction.memory_index_scale() as u8;
+        Some(Some(JumpTarget::Memory {
+            base: offset_of(instruction.memory_base()),
+            index: offset_of(instruction.memory_index()).map(|index| (index, scale)),
+            addend: instruction.memory_displacement64() as i64,
+        }))
+    }
+
+    /// Returns whether the function begins with a check for the end of a segmented stack (-fsplit-stack).
+    fn has_split_stack(&self) -> bool {
+        self.code.values().take(6).any(|(instruction, _)| {
+            instruction.segment_prefix() == Register::FS
+                && instruction.memory_base() == Register::None
+                && instruction.memory_displacement64() == 0x70
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::uprobe::register;
+    use crate::discover::elf::tests::Folder;
+    use crate::discover::elf::Elf;
+
+    /// Compiles the source and finds the exits of its function `probed`, with addresses relative to its begin.
+    fn found(name: &str, source: &str, flags: &[&str]) -> Option<Result<Exits, ExitProblem>> {
+        let folder = Folder::new(name);
+        let flags = [&["-O1", "-shared", "-fPIC", "-w"], flags].concat();
+        let path = folder.compile_text("code.so", source, &flags)?;
+        let elf = Elf::open(&path).unwrap();
+        let map = CodeMap::new(&elf).unwrap();
+        let start = elf.symbol("probed", 0).unwrap().address;
+        Some(find(&map, start).map(|mut exits| {
+            exits.returns.iter_mut().for_each(|at| *at = at.wrapping_sub(start));
+            exits.tail_calls.iter_mut().for_each(|at| *at = at.wrapping_sub(start));
+            exits.guarded.iter_mut().for_each(|(at, _)| *at = at.wrapping_sub(start));
+            exits
+        }))
+    }
+
+    /// Code of this text in assembly.
+    fn assembled(name: &str, code: &str) -> Option<Result<Exits, ExitProblem>> {
+        let lines: Vec<String> =
+            code.split(';').map(|line| format!("\"{}\\n\"", line.trim())).collect();
+        let source = format!(
+            "asm(\".text\\n.globl probed\\n.type probed,@function\\nprobed:\\n\" {} \".size probed,.-probed\\n\"\
+             \".globl other\\n.type other,@function\\nother:\\nmov $1,%eax\\nret\\n.size other,.-other\\n\");",
+            lines.join(" ")
+        );
+        found(name, &source, &[])
+    }
+
+    #[test]
+    fn find_of_all_forms_of_returns_has_their_first_bytes() {
+        let code =
+            "test %edi,%edi; je 1f; repz ret; 1: jp 2f; bnd ret; 2: jl 3f; ret $16; 3: nop; ret";
+        let Some(exits) = assembled("exits-forms", code) else { return };
+        let exits = exits.unwrap();
+        assert_eq!((exits.returns, exits.tail_calls), (vec![4, 8, 12, 16], vec![]));
+    }
+
+    #[test]
+    fn find_of_jumps_out_of_a_function_tells_which_are_always_taken() {
+        let Some(exits) =
+            assembled("exits-out", "test %edi,%edi; jg other; js 1f; ret; 1: jmp other")
+        else {
+            return;
+        };
+        let exits = exits.unwrap();
+        assert_eq!(exits.guarded, [(2, Guard::Condition(15))]);
+        assert_eq!((exits.returns.len(), exits.tail_calls.len()), (1, 1));
+    }
+
+    #[test]
+    fn find_of_indirect_jumps_compares_their_target_only_where_it_may_be_outside() {
+        let Some(exits) = assembled("exits-bare", "mov %rdi,%rax; jmp *%rax; ret") else { return };
+        let exits = exits.unwrap();
+        let [(3, Guard::Target { target, ranges })] = &exits.guarded[..] else {
+            panic!("{exits:?}")
+        };
+        assert_eq!((*target, &ranges[..]), (JumpTarget::Register(register::RAX), &[(-3, 3)][..]));
+        let framed = "push %rbx; mov %rdi,%rax; jmp *%rax; pop %rbx; ret";
+        let exits = assembled("exits-framed", framed).unwrap().unwrap();
+        assert_eq!((exits.returns.len(), exits.guarded.len()), (1, 0));
+        let exits = assembled("exits-notrack", "notrack jmp *%rax; ret").unwrap().unwrap();
+        assert_eq!((exits.returns.len(), exits.guarded.len()), (1, 0));
+        let exits = assembled("exits-table", "jmp *8(%rdi,%rsi,8)").unwrap().unwrap();
+        let [(0, Guard::Target { target, .. })] = &exits.guarded[..] else { panic!("{exits:?}") };
+        let memory = JumpTarget::Memory { base: Some(112), index: Some((104, 8)), addend: 8 };
+        assert_eq!(*target, memory);
+    }
+
+    #[test]
+    fn find_takes_a_byte_of_data_for_no_return() {
+        // Nothing leads there.
+        let Some(exits) = assembled("exits-data", "mov $1,%eax; ret; .byte 0xc3,0xc3") else {
+            return;
+        };
+        assert_eq!(exits.unwrap().returns, [5]);
+        // With an indirect jump, something may: what is no instruction is refused.
+        let exits = assembled("exits-data-jump", "jmp *%rax; .byte 0,0,0,0xc3,0x06").unwrap();
+        assert!(matches!(exits, Err(ExitProblem::Data(2))), "{exits:?}");
+    }
+
+    #[test]
+    fn find_of_functions_that_cannot_be_known_says_why() {
+        let cases = [
+            ("nop; 1: jmp 1b", ExitProblem::Never),
+            ("mov $1,%eax", ExitProblem::RunsOn),
+            (
+                "ret; .globl inner; .type inner,@function; inner: ret",
+                ExitProblem::Shared { name: "inner".into() },
+            ),
+        ];
+        for (number, (code, wanted)) in cases.into_iter().enumerate() {
+            let Some(exits) = assembled(&format!("exits-none-{number}"), code) else { return };
+            assert_eq!(exits.unwrap_err(), wanted, "{code}");
+        }
+        let exits = assembled("exits-amidst", "test %edi,%edi; je other+5; ret").unwrap();
+        assert!(matches!(exits, Err(ExitProblem::Unclear { at: 2, .. })), "{exits:?}");
+    }
+
+    #[test]
+    fn find_of_code_whose_address_is_taken_has_its_returns() {
+        // An exception of OCaml returns to what was pushed.
+        let pushed =
+            "lea 1f(%rip),%r11; push %r11; call other; add $8,%rsp; ret; 1: mov $2,%eax; ret";
+        let Some(exits) = assembled("exits-pushed", pushed) else { return };
+        assert_eq!(exits.unwrap().returns, [18, 24]);
+        // Without that, it nothing leads there.
+        let other =
+            "lea 1f+99(%rip),%r11; push %r11; call other; add $8,%rsp; ret; 1: mov $2,%eax; ret";
+        assert_eq!(assembled("exits-not-taken", other).unwrap().unwrap().returns, [18]);
+    }
+
+    #[test]
+    fn find_of_a_segmented_stack_leaves_out_the_return_of_its_allocator_only() {
+        let code = "cmp %fs:0x70,%rsp; jae 1f; mov $8,%r10d; call other; ret; 1: test %edi,%edi; je 2f; call other; 2: ret";
+        let Some(exits) = assembled("exits-segmented", code) else { return };
+        assert_eq!(exits.unwrap().returns, [32]);
+    }
+
+    #[test]
+    fn find_follows_a_function_into_its_cold_part() {
+        let source = "void __attribute__((cold)) rare(int *); int probed(int *a) { \
+                      if (__builtin_expect(a[0] > 7, 0)) { rare(a); return a[1] * 3; } return a[2]; }";
+        let Some(exits) = found("exits-cold", source, &["-O2"]) else { return };
+        let exits = exits.unwrap();
+        assert_eq!((exits.returns.len(), exits.tail_calls.len(), exits.guarded.len()), (2, 0, 0));
+    }
+
+    #[test]
+    fn find_in_a_stripped_file_finds_what_it_finds_by_names() {
+        // The rare part comes back, returns, or never ends.
+        let sources = [
+            "if (__builtin_expect(a[0] > 7, 0)) { rare(a); a[1]++; } return a[2] + a[1];",
+            "if (__builtin_expect(a[0] > 7, 0)) { rare(a); return a[1] * 3; } return a[2];",
+            "if (__builtin_expect(a[0] > 7, 0)) never(a); return a[2];",
+        ];
+        for (number, body) in sources.into_iter().enumerate() {
+            let source = format!(
+                "void __attribute__((cold)) rare(int *); void __attribute__((cold, noreturn)) never(int *); \
+                 int probed(int *a) {{ {body} }}"
+            );
+            let name = format!("exits-stripped-{number}");
+            let Some(named) = found(&name, &source, &["-O2"]) else { return };
+            let stripped = found(&name, &source, &["-O2", "-s"]).unwrap().unwrap();
+            let counts =
+                |exits: &Exits| (exits.returns.len(), exits.tail_calls.len() + exits.guarded.len());
+            let (named, stripped) = (counts(&named.unwrap()), counts(&stripped));
+            // Of a return in the rare part no value is known, but that the function is left.
+            assert!(
+                stripped == named || stripped == (named.0 - 1, 1),
+                "{number}: {stripped:?} {named:?}"
+            );
+            assert_eq!(stripped.0 + stripped.1, named.0 + named.1, "{number}");
+        }
+    }
+
+    #[test]
+    fn find_tells_the_function_s_own_return_from_others() {
+        let Some(exits) = assembled("exits-inner", "call 1f; inc %eax; ret; 1: mov $1,%eax; ret")
+        else {
+            return;
+        };
+        assert_eq!(exits.unwrap().returns, [7]);
+        // The next instruction's address is pushed, and is taken off again.
+        let exits = assembled("exits-next", "call 1f; 1: pop %rax; ret").unwrap();
+        assert_eq!(exits.unwrap().returns, [6]);
+        // As compilers write a return that is not predicted.
+        let code = "call 2f; 1: pause; jmp 1b; 2: lea 8(%rsp),%rsp; ret";
+        assert_eq!(assembled("exits-thunk", code).unwrap().unwrap().returns, [14]);
+        let cases = [
+            ("push %rdi; ret", 1),
+            ("pop %rcx; jmp *%rcx", 1),
+            ("call 2f; 1: pause; jmp 1b; 2: mov %rdi,(%rsp); ret", 13),
+        ];
+        for (number, (code, at)) in cases.into_iter().enumerate() {
+            let exits = assembled(&format!("exits-stack-{number}"), code).unwrap();
+            assert_eq!(exits.unwrap_err(), ExitProblem::Stack(at), "{code}");
+        }
+    }
+
+    #[test]
+    fn find_goes_on_behind_a_breakpoint_of_the_program() {
+        let Some(exits) = assembled("exits-int3", "int3; mov $1,%eax; ret; int3; int3") else {
+            return;
+        };
+        assert_eq!(exits.unwrap().returns, [6]);
+    }
+
+    #[test]
+    fn find_takes_a_jump_to_the_place_of_all_returns_for_one() {
+        let source =
+            "asm(\".text\\n.globl probed\\n.type probed,@function\\nprobed: test %edi,%edi\\n\
+                      jmp __x86_return_thunk\\n.size probed,.-probed\\n\
+                      .type __x86_return_thunk,@function\\n__x86_return_thunk: ret\\n\
+                      .size __x86_return_thunk,.-__x86_return_thunk\");";
+        let Some(exits) = found("exits-all-returns", source, &[]) else { return };
+        let exits = exits.unwrap();
+        assert_eq!((exits.returns, exits.tail_calls), (vec![2], vec![]));
+    }
+}

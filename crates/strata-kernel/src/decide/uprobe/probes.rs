@@ -1,0 +1,12 @@
+//! The result of resolving probes.
+
+use crate::decide::event::KernelEvent;
+
+/// The events that probes record, and remarks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Probes {
+    /// The events. Events with the same name have the same fields: they are one event in several places.
+    pub events: Vec<KernelEvent>,
+    /// Messages on what is not recorded, and why.
+    pub remarks: Vec<String>,
+}

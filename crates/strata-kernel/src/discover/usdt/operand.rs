@@ -1,0 +1,370 @@
+//! Parses an argument of a USDT probe: `SIZE@OPERAND`, with the operand in the assembler's syntax for x86-64.
+
+use crate::decide::uprobe::register::{self, Register};
+use strata_abi::kernel::{Part, CONSTANT, MEMORY, NO_REGISTER, REGISTER};
+use strata_model::{FieldClass, FieldOrder, Float, Integer};
+use thiserror::Error;
+
+/// The type of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperandClass {
+    /// An integer.
+    Integer {
+        /// Size of the integer: 1, 2, 4 or 8 \[byte\].
+        bytes: u8,
+        /// True if the integer is signed.
+        signed: bool,
+    },
+    /// A floating-point number.
+    Float {
+        /// Size of the number, 4 or 8 \[byte\].
+        bytes: u8,
+    },
+}
+
+/// The place of an operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OperandPlace {
+    /// A constant: `$5`, `$symbol`.
+    Constant(SymbolOffset),
+    /// A register: `%edi`.
+    Register(Register),
+    /// Memory: `-8(%rbp)`, `8(%rax,%rbx,4)`; without a register, `value` is the address.
+    Memory { value: SymbolOffset, base: Option<Register>, index: Option<IndexRegister> },
+}
+
+/// An index register and its scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct IndexRegister {
+    register: Register,
+    scale: u8,
+}
+
+/// A symbol with an offset: `symbol+4`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct SymbolOffset {
+    symbol: Option<String>,
+    number: i64,
+}
+
+/// A parsed operand of a USDT probe, such as `-4@%edi`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsdtOperand {
+    pub class: OperandClass,
+    place: OperandPlace,
+}
+
+/// The way in which symbols in a file's operands are resolved.
+pub struct OperandSymbols<'a> {
+    /// Returns the address of a symbol.
+    pub find: &'a dyn Fn(&str) -> Option<u64>,
+    /// True if addresses in the file are those in the running program.
+    pub is_fixed: bool,
+    /// The probe's own address.
+    pub at: u64,
+}
+
+/// Reason why an argument is not recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OperandError {
+    /// The operand has no `SIZE@`.
+    #[error("its size is not said")]
+    NoSize,
+    /// The size is not one that can be recorded.
+    #[error("its size is '{0}', and 1, 2, 4 and 8 bytes can be recorded")]
+    Size(String),
+    /// The register is unknown, or cannot be recorded.
+    #[error("the register %{0} cannot be recorded")]
+    Register(String),
+    /// The operand is in a vector register.
+    #[error(
+        "it is in the floating-point register %{0}, which the kernel does not keep for probes"
+    )]
+    Vector(String),
+    /// The register is smaller than the argument.
+    #[error("%{register} has {found} bytes, and the argument {wanted}")]
+    Small {
+        /// The register's name in the assembler.
+        register: String,
+        /// The register's size \[byte\].
+        found: u8,
+        /// The argument's size, from the `SIZE@` of its operand \[byte\].
+        wanted: u8,
+    },
+    /// A symbol with a register, as in `global(%rax)`, in a program whose load address is not known.
+    #[error("an address made of a symbol and a register is known only when the program runs")]
+    Moved,
+    /// The index register or the scale is not possible, as in `(%rax,%rbx,3)` and `(%rax,%rsp)`.
+    #[error("its address has no such index")]
+    Index,
+    /// The operand is relative to a segment: `%fs:8`.
+    #[error("thread-local memory cannot be recorded")]
+    Segment,
+    /// The operand is relative to the instruction: `16(%rip)`.
+    #[error("an address relative to %rip without a symbol says not to which instruction")]
+    Rip,
+    /// The symbol is not in the file, or there are several.
+    #[error("the symbol {0} is not found in the file")]
+    Symbol(String),
+    /// The address is known only when the program runs.
+    #[error("it is the address of {0}, known only when the program runs")]
+    Address(String),
+    /// The operand is not understood.
+    #[error("it is not understood")]
+    Syntax,
+}
+
+impl OperandClass {
+    /// Returns the name of the type, as `--probe` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperandClass::Integer { bytes: 1, signed: true } => "s8",
+            OperandClass::Integer { bytes: 2, signed: true } => "s16",
+            OperandClass::Integer { bytes: 4, signed: true } => "s32",
+            OperandClass::Integer { signed: true, .. } => "s64",
+            OperandClass::Integer { bytes: 1, .. } => "u8",
+            OperandClass::Integer { bytes: 2, .. } => "u16",
+            OperandClass::Integer { bytes: 4, .. } => "u32",
+            OperandClass::Integer { .. } => "u64",
+            OperandClass::Float { bytes: 4 } => "f32",
+            OperandClass::Float { .. } => "f64",
+        }
+    }
+
+    /// Returns the operand's size \[byte\].
+    pub fn bytes(self) -> u8 {
+        match self {
+            OperandClass::Integer { bytes, .. } | OperandClass::Float { bytes } => bytes,
+        }
+    }
+
+    pub(crate) fn field_class(self) -> FieldClass {
+        match self {
+            OperandClass::Integer { bytes, signed: true } => {
+                FieldClass::Integer(Integer::signed(bytes))
+            }
+            OperandClass::Integer { bytes, .. } => FieldClass::Integer(Integer::unsigned(bytes)),
+            OperandClass::Float { bytes } => {
+                FieldClass::Float(Float { bytes, byte_order: FieldOrder::Native })
+            }
+        }
+    }
+}
+
+impl UsdtOperand {
+    /// Parses an operand, such as `-4@%edi`.
+    ///
+    /// # Errors
+    /// The reason why the operand cannot be recorded.
+    pub fn parse(text: &str) -> Result<UsdtOperand, OperandError> {
+        let (size, place) = text.split_once('@').ok_or(OperandError::NoSize)?;
+        Ok(UsdtOperand { class: class(size)?, place: place_of(place)? })
+    }
+
+    /// Returns the part of a record by which a program records the operand.
+    ///
+    /// # Errors
+    /// The reason why the operand cannot be recorded.
+    pub fn part(&self, symbols: &OperandSymbols<'_>) -> Result<Part, OperandError> {
+        let bytes = self.class.bytes();
+        let part = |kind, offset, addend| Part { kind, offset, addend, ..Part::default() };
+        let part = match &self.place {
+            OperandPlace::Constant(_) if matches!(self.class, OperandClass::Float { .. }) => {
+                return Err(OperandError::Syntax);
+            }
+            OperandPlace::Constant(value) => part(CONSTANT, 0, self.constant(value, symbols)?),
+            OperandPlace::Register(register) => {
+                // What is written to the lower half of a register clears its upper half.
+                if bytes > register.bytes && register.bytes < 4 {
+                    let (found, wanted) = (register.bytes, bytes);
+                    let register = register.name.to_owned();
+                    return Err(OperandError::Small { register, found, wanted });
+                }
+                part(REGISTER, register.offset, 0)
+            }
+            OperandPlace::Memory { value, base, index } => {
+                self.memory(value, base.as_ref(), *index, symbols)?
+            }
+        };
+        Ok(Part { bytes: bytes.into(), ..part })
+    }
+
+    fn constant(
+        &self,
+        value: &SymbolOffset,
+        symbols: &OperandSymbols<'_>,
+    ) -> Result<i64, OperandError> {
+        match &value.symbol {
+            None => Ok(value.number),
+            Some(symbol) if symbols.is_fixed => {
+                Ok(symbols.address(symbol)?.wrapping_add(value.number as u64) as i64)
+            }
+            Some(symbol) => Err(OperandError::Address(symbol.clone())),
+        }
+    }
+
+    fn memory(
+        &self,
+        value: &SymbolOffset,
+        base: Option<&Register>,
+        index: Option<IndexRegister>,
+        symbols: &OperandSymbols<'_>,
+    ) -> Result<Part, OperandError> {
+        let (scale, register) = index.map_or((0, 0), |index| (index.scale, index.register.offset));
+        let at = |offset, addend| Part {
+            kind: MEMORY,
+            offset,
+            addend,
+            scale,
+            index: register,
+            ..Part::default()
+        };
+        let is_rip = base.is_some_and(|base| base.offset == register::RIP);
+        let is_address = base.is_none() && index.is_none();
+        let address = match &value.symbol {
+            Some(symbol) => symbols.address(symbol)?.wrapping_add(value.number as u64),
+            None if is_rip => return Err(OperandError::Rip),
+            None if is_address && !symbols.is_fixed => return Err(OperandError::Syntax),
+            None => value.number as u64,
+        };
+        // Wherever the file is loaded, it is as far from the probe.
+        if is_rip || is_address {
+            return Ok(at(register::RIP, address.wrapping_sub(symbols.at) as i64));
+        }
+        if value.symbol.is_some() && !symbols.is_fixed {
+            return Err(OperandError::Moved);
+        }
+        Ok(at(base.map_or(NO_REGISTER, |base| base.offset), address as i64))
+    }
+}
+
+impl OperandSymbols<'_> {
+    fn address(&self, symbol: &str) -> Result<u64, OperandError> {
+        (self.find)(symbol).ok_or_else(|| OperandError::Symbol(symbol.to_owned()))
+    }
+}
+
+/// Parses the type of an operand: `-4`, `8`, `8f`.
+fn class(size: &str) -> Result<OperandClass, OperandError> {
+    let other = || OperandError::Size(size.to_owned());
+    if size.is_empty() {
+        return Err(OperandError::NoSize);
+    }
+    let (signed, digits) = match size.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, size),
+    };
+    let (is_float, digits) = match digits.strip_suffix('f') {
+        Some(digits) => (true, digits),
+        None => (false, digits),
+    };
+    let bytes = match digits {
+        "1" => 1,
+        "2" => 2,
+        "4" => 4,
+        "8" => 8,
+        _ => return Err(other()),
+    };
+    match is_float {
+        true if bytes >= 4 => Ok(OperandClass::Float { bytes }),
+        true => Err(other()),
+        false => Ok(OperandClass::Integer { bytes, signed }),
+    }
+}
+
+fn place_of(text: &str) -> Result<OperandPlace, OperandError> {
+    if let Some(constant) = text.strip_prefix('$') {
+        return Ok(OperandPlace::Constant(value(constant)?));
+    }
+    if text.contains(':') {
+        return Err(OperandError::Segment);
+    }
+    if text.starts_with('%') {
+        return Ok(OperandPlace::Register(register(text)?));
+    }
+    let Some((before, inside)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('('))
+    else {
+        return Ok(OperandPlace::Memory { value: value(text)?, base: None, index: None });
+    };
+    // `(symbol+4)(%rip)`
+    let before = before.trim_start_matches('(').trim_end_matches(')');
+    let value = if before.is_empty() { SymbolOffset::default() } else { value(before)? };
+    let mut parts = inside.split(',').map(str::trim);
+    let base = parts.next().filter(|base| !base.is_empty()).map(register).transpose()?;
+    let index = match (parts.next(), parts.next(), parts.next()) {
+        (None, ..) => None,
+        (Some(index), scale, None) => Some(index_of(index, scale.unwrap_or("1"))?),
+        _ => return Err(OperandError::Syntax),
+    };
+    let is_rip = |base: &Register| base.offset == register::RIP;
+    let is_wrong = |base: Register| base.bytes != 8 || (index.is_some() && is_rip(&base));
+    if base.is_some_and(is_wrong) {
+        return Err(OperandError::Syntax);
+    }
+    Ok(OperandPlace::Memory { value, base, index })
+}
+
+/// Parses an index register and its scale. The processor cannot use %rsp or %rip as an index.
+fn index_of(text: &str, scale: &str) -> Result<IndexRegister, OperandError> {
+    let register = register(text)?;
+    if register.bytes != 8 || [register::RSP, register::RIP].contains(&register.offset) {
+        return Err(OperandError::Index);
+    }
+    match scale.parse() {
+        Ok(scale @ (1 | 2 | 4 | 8)) => Ok(IndexRegister { register, scale }),
+        _ => Err(OperandError::Index),
+    }
+}
+
+fn register(text: &str) -> Result<Register, OperandError> {
+    let name = text.strip_prefix('%').ok_or(OperandError::Syntax)?;
+    register::find(name).ok_or_else(|| {
+        let is_vector = ["xmm", "ymm", "zmm"].iter().any(|vector| name.starts_with(vector));
+        match is_vector {
+            true => OperandError::Vector(name.to_owned()),
+            false => OperandError::Register(name.to_owned()),
+        }
+    })
+}
+
+/// Parses a number or symbol with offsets: `-8`, `0x10`, `symbol`, `symbol+4`, `4+symbol`, `symbol-4+8`.
+fn value(text: &str) -> Result<SymbolOffset, OperandError> {
+    let mut value = SymbolOffset::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (negative, term) = match rest.split_at_checked(1) {
+            Some(("-", term)) => (true, term),
+            Some(("+", term)) => (false, term),
+            _ => (false, rest),
+        };
+        let end = term.find(['+', '-']).unwrap_or(term.len());
+        let (term, behind) = term.split_at(end);
+        rest = behind;
+        if let Some(number) = number(term) {
+            let number = if negative { number.wrapping_neg() } else { number };
+            value.number = value.number.wrapping_add(number);
+        } else if !negative && value.symbol.is_none() && is_symbol(term) {
+            value.symbol = Some(term.to_owned());
+        } else {
+            return Err(OperandError::Syntax);
+        }
+    }
+    if text.is_empty() {
+        return Err(OperandError::Syntax);
+    }
+    Ok(value)
+}
+
+/// Parses a number in two's complement, so that 18446744073709551615 is -1.
+fn number(text: &str) -> Option<i64> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.ok().filter(|_| !text.contains('+')).map(|number| number as i64)
+}
+
+fn is_symbol(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_ascii_alphabetic() || "_.".contains(char))
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || "_.$@".contains(char))
+}
