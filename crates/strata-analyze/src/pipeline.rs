@@ -16,7 +16,7 @@
 //! texts are joined.
 
 mod chunk;
-mod follow;
+mod live;
 mod queue;
 
 use std::ops::ControlFlow;
@@ -26,14 +26,14 @@ use std::thread;
 
 use strata_ctf::read::{Event, Events, Message, Reader, Selection, Slice, Slices, TimeRange};
 
-use crate::mine::{Mine, MineLookup};
+use crate::command_descendants::{Mine, MineLookup};
 use crate::render::{Format, Lines, Options, Renderer, Stamp};
 use crate::short::{Joiner, Seed, Short, WantedRecord};
 use chunk::{Chunk, ChunkEnd, SliceFindings, CHUNK, WAITING};
 use queue::{lock, Queue, Task};
 
 pub use chunk::{PipelineOutput, PipelineSummary, Remark};
-pub use follow::FollowRenderer;
+pub use live::FollowRenderer;
 
 /// The size of the very first chunk of text \[byte\]. It is small, so that something is shown at once.
 const FIRST_CHUNK: usize = 16 << 10;

@@ -17,7 +17,7 @@ use strata_control::{ask, is_name, ControlError, Request};
 use strata_session::plan::Plan;
 
 use crate::flags::boot::{InstallBootFlags, SettleFlags};
-use crate::sessions::facts::{number, text};
+use crate::sessions::status_fields::{number, text};
 use crate::sessions::{done, one_of};
 use crate::stdout;
 use crate::talk;

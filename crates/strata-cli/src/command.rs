@@ -66,8 +66,8 @@ pub fn run() -> ExitCode {
         Action::AddTrigger(flags) => sessions::triggers::add(&flags),
         Action::ListTriggers(of) => sessions::triggers::list(&of),
         Action::RemoveTrigger(flags) => sessions::triggers::remove(&flags),
-        Action::Save(flags) => sessions::saved::save(&flags),
-        Action::Load(flags) => sessions::saved::load(&flags),
+        Action::Save(flags) => sessions::saved_plans::save(&flags),
+        Action::Load(flags) => sessions::saved_plans::load(&flags),
         Action::Snapshot(flags) => sessions::snapshot(&flags),
         Action::Top(flags) => sessions::top::run(&sessions::top::TopOptions {
             name: flags.name.as_deref(),
@@ -79,7 +79,7 @@ pub fn run() -> ExitCode {
             list::kernel_list::probes(file, flags.is_json())
         }
         Action::List(flags) if !flags.libc.is_empty() => {
-            sessions::preloaded::list(&flags.libc, flags.is_json())
+            sessions::preload_advice::list(&flags.libc, flags.is_json())
         }
         Action::List(flags) if flags.kernel => list::kernel_list::run(&flags),
         Action::List(flags) if !flags.named.is_empty() => {
@@ -98,8 +98,8 @@ pub fn run() -> ExitCode {
         Action::Ui(flags) => ui::run(&flags),
         Action::Emit(flags) => emit::run(&flags),
         Action::Relayd(flags) => relayd::run(&flags),
-        Action::Completions { shell } => flags::generate::completions(shell).map(|()| 0),
-        Action::Man { folder } => flags::generate::man(folder.as_deref()).map(|()| 0),
+        Action::Completions { shell } => flags::completions::completions(shell).map(|()| 0),
+        Action::Man { folder } => flags::completions::man(folder.as_deref()).map(|()| 0),
     };
     ExitCode::from(done.unwrap_or_else(|error| failed(&error)))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{bail, Result};
 use clap::{Args, ValueHint};
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_filter::Filter;
 use strata_session::count::{count, CountEnd, CountRequest, Counts};
 use strata_session::kernel_count::{CountSpec, KEYS_MAX};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, Context as _, Result};
 use clap::Args;
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_events::{availability, load_library, Class, Event, FieldType, Level, Provider, Words};
 use strata_session::preload;
 

@@ -45,7 +45,7 @@ use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::counters::CounterRule;
 use strata_analyze::debug_info::{KernelFunctions, SourceOptions, SymbolFiles};
-use strata_analyze::derived::WantedOf;
+use strata_analyze::derived_facts::WantedOf;
 use strata_analyze::pipeline;
 use strata_analyze::render::{self, Renderer, ThreadNames};
 use strata_ctf::cut::Cutter;
@@ -57,7 +57,7 @@ use strata_timeline::PairRule;
 
 use crate::reading::selection::{OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
-use crate::reading::{ending, limits};
+use crate::reading::{incomplete_traces, limits};
 use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -289,7 +289,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
     let mut talk = ExportTalk { line, damages: 0, noted: HashSet::new() };
     reader.damage().iter().for_each(|damage| talk.damage(damage));
-    ending::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(talk::message);
     flags.selection.hints(&reader).into_iter().for_each(warning);
     let tame = matches!(target, OutputName::Stdout) && stdout::is_terminal();
     let selection = OnceLock::new();

@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
 };
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::event_rules::has_default;
 use strata_kernel::hypervisor;
@@ -30,10 +30,10 @@ use crate::stats::StatsFlags;
 use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
 use crate::view::ViewFlags;
 use crate::{relayd::RelaydFlags, sql::SqlFlags, ui::UiFlags};
-use answer::AnswerFlags;
 use boot::{BootInitFlags, InstallBootFlags, SettleFlags};
 use guest::parse_guest;
 use live::LiveFlags;
+use output_format::AnswerFlags;
 use processes::{parse_process, AskedProcess};
 use relay::RelayFlags;
 use rules::{parse_kernel_rules, parse_rules};
@@ -44,14 +44,13 @@ use sessions::{
 };
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
-mod accounts;
-pub mod answer;
 pub mod boot;
+pub mod completions;
 mod examples;
-pub mod generate;
 mod guest;
 pub mod kept;
 pub mod live;
+pub mod output_format;
 mod probes;
 pub mod processes;
 mod record_help;
@@ -60,6 +59,7 @@ pub mod rules;
 pub mod sessions;
 pub mod snapshot;
 pub mod triggers;
+mod users_and_groups;
 
 // Lines of at most 72 characters: with man's margin they fit a terminal of 80.
 const EXIT_STATUS: &str = "\

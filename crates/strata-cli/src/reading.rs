@@ -1,9 +1,9 @@
 //! Code shared by the commands that read traces: flags that select traces and records, and messages on recordings that
 //! did not come to their end.
 
-pub mod ending;
+pub mod incomplete_traces;
 pub mod limits;
-pub mod numbers;
+pub mod number_parser;
 #[cfg(test)]
 mod recorded_classes_tests;
 pub mod selection;

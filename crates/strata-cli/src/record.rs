@@ -10,8 +10,8 @@ use strata_session::stop::Stop;
 use strata_session::{controls, some_are_there, ControlServer, SessionOf};
 
 use crate::flags::RecordFlags;
-use crate::sessions::answer::Answer;
 use crate::sessions::background;
+use crate::sessions::busy_line::Answer;
 use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{self, Message, Weight};

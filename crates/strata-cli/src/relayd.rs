@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueHint};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_remote::{
     make_certificates, Address, AddressProblem, Certificates, KeepRules, Limits, Page, PageServer,
     RelayEvent, Relayd, ViewerServer, METRICS_CONTENT_TYPE,

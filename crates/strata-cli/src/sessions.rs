@@ -20,8 +20,8 @@ use strata_session::plan::{Change, Plan};
 use strata_session::report::Notice;
 use strata_session::KeptPlan;
 
-use crate::flags::answer::AnswerFlags;
 use crate::flags::kept::Planned;
+use crate::flags::output_format::AnswerFlags;
 use crate::flags::relay::absolute_to;
 use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, EnableEventFlags, OfSession, OneFlags, StartFlags,
@@ -31,24 +31,24 @@ use crate::flags::snapshot::SnapshotFlags;
 use crate::flags::RecordFlags;
 use crate::record;
 use crate::sessions::background::{Until, LOOK_PERIOD};
-use crate::sessions::facts::{history, is, names, number, text};
+use crate::sessions::status_fields::{history, is, names, number, text};
 use crate::stdout;
 use crate::talk;
 use crate::talk::exit::FAILED;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::units::{clean, counted, shell_word, size};
 
-pub mod answer;
 pub mod background;
-pub mod facts;
-pub mod killed;
+pub mod busy_line;
+pub mod killed_sessions;
 pub mod metrics;
-pub mod missing;
-pub mod preloaded;
-pub mod saved;
+pub mod not_recorded;
+pub mod preload_advice;
+pub mod saved_plans;
 pub mod service;
 pub mod session_trace;
 pub mod status;
+pub mod status_fields;
 pub mod tar;
 pub mod top;
 pub mod triggers;
@@ -158,7 +158,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     // Check first what may fail, so that no session is begun in vain.
     let programs = match flags.has_command() {
         true => None,
-        false => preloaded::programs(&flags.libc)?,
+        false => preload_advice::programs(&flags.libc)?,
     };
     let mut begun = BegunSession { name, flags, remarks: Vec::new() };
     let Planned { mut plan, may_lack_kernel, no_kernel, remarks } = match flags.planned()? {
@@ -414,7 +414,7 @@ fn memory_text(facts: &Map<String, Value>) -> String {
 /// Starts the process of a killed session again, from its plan. Returns the message about it, or the exit status of a
 /// session that did not begin.
 fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
-    let written = killed::written(folder, name)?;
+    let written = killed_sessions::written(folder, name)?;
     let arguments = ["start", background::OF_SESSION, name].map(Into::into);
     Ok(background::spawn_with(name, false, Until::IsThere, &arguments)?.map(|pid| {
         format!("session '{name}' was killed; {written}. It is made again from its plan, as process {pid}")
@@ -433,7 +433,7 @@ fn stop_one(flags: &StopFlags, folder: &Folder, name: &str) -> Result<u8> {
     }
     let is_missing = !names(&facts, "gaps").is_empty();
     if !flags.answer.is_json() {
-        missing::missing(&facts).into_iter().for_each(|text| {
+        not_recorded::missing(&facts).into_iter().for_each(|text| {
             talk::message(&Message { weight: Weight::Warning, text });
         });
     }
@@ -538,7 +538,7 @@ pub fn end(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     match ask(folder, name, &Request::Destroy) {
         Ok(_) => ended(folder, name, answer),
         Err(ControlError::Killed { .. }) => {
-            let text = killed::remove(folder, name)?;
+            let text = killed_sessions::remove(folder, name)?;
             let facts = json!({ "state": "ended", "was_killed": true });
             done(answer, name, facts.as_object().cloned().unwrap_or_default(), text);
             // It is unknown what a killed session has not recorded.
@@ -567,12 +567,12 @@ fn changed(of: &OfSession, mut changes: Vec<Change>) -> Result<(String, Map<Stri
 
 /// Runs `strata enable-event`, and explains how to start programs whose calls of libc are recorded.
 pub fn enable_event(flags: &EnableEventFlags) -> Result<u8> {
-    let programs = preloaded::programs(&flags.libc)?;
+    let programs = preload_advice::programs(&flags.libc)?;
     let (name, mut facts) = changed(&flags.of, flags.changes()?)?;
     let mut text = format!("session '{name}' is changed");
     if let Some(programs) = programs {
         text = format!("{text}. {programs}");
-        facts.insert("environment".to_owned(), preloaded::environment(&flags.libc)?);
+        facts.insert("environment".to_owned(), preload_advice::environment(&flags.libc)?);
     }
     Ok(done(&flags.of.answer, &name, facts, text))
 }
@@ -619,9 +619,9 @@ pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
     for one in &names {
         match ask(&folder, one, &Request::Status) {
             Ok(facts) => all.push(facts),
-            Err(ControlError::Killed { .. }) => all.push(killed::status(&folder, one)),
+            Err(ControlError::Killed { .. }) => all.push(killed_sessions::status(&folder, one)),
             Err(ControlError::Absent { .. }) if name.is_none() => {}
-            Err(error) if name.is_none() => all.push(killed::silent(&folder, one, &error)),
+            Err(error) if name.is_none() => all.push(killed_sessions::silent(&folder, one, &error)),
             Err(error) => return Err(error.into()),
         }
     }

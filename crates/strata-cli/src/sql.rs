@@ -15,7 +15,7 @@ use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 use strata_sql::{Database, Found, SourceOptions, SqlError, StopCheck};
 
-use crate::reading::ending;
+use crate::reading::incomplete_traces;
 use crate::reading::traces::TracesFlags;
 use crate::stdout;
 use crate::talk;
@@ -102,7 +102,7 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
         false => stop.end_after(STOP_PATIENCE).context("sql: cannot handle signals")?,
     }
     let reader = Reader::open(&flags.traces.paths()?)?;
-    ending::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(talk::message);
     let (asked, before) = (stop.clone(), Arc::clone(&heeded));
     let check: StopCheck = Arc::new(move || asked.requests() > before.load(Ordering::Relaxed));
     let names = SourceOptions {

@@ -15,9 +15,9 @@ use clap::Args;
 use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
 use strata_session::stop::Stop;
 
-use crate::flags::answer::AnswerFlags;
-use crate::reading::ending;
-use crate::reading::numbers::nr_threads;
+use crate::flags::output_format::AnswerFlags;
+use crate::reading::incomplete_traces;
+use crate::reading::number_parser::nr_threads;
 use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
 use crate::stdout;
@@ -117,7 +117,7 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     for remark in reader.damage().iter().filter(|found| found.is_remark()).chain(&passed_over) {
         talk::message(&Message { weight: Weight::Warning, text: clean(&remark.to_string()) });
     }
-    ending::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(talk::message);
     for note in &stats.notes {
         talk::message(&Message { weight: Weight::Warning, text: clean(&note.message) });
     }

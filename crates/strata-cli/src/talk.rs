@@ -10,8 +10,8 @@ use crate::talk::messages::{Message, Weight};
 pub mod exit;
 pub mod messages;
 pub mod progress;
+pub mod time_zone;
 pub mod units;
-pub mod zone;
 
 /// Prints a message about a failure.
 pub fn failure(text: &str) {

@@ -191,7 +191,7 @@ fn new_file(file: &Path) -> std::io::Result<std::fs::File> {
 fn saved_page(flags: &UiFlags, paths: &[PathBuf]) -> Result<SavedPage> {
     let reader = Reader::open(paths)?;
     let span = pipeline::span_of_records(&reader);
-    let zone = crate::talk::zone::local();
+    let zone = crate::talk::time_zone::local();
     let mut range = TimeRange::ALL;
     if let Some(from) = &flags.from {
         range.from = from.resolve(span, &zone)?;

@@ -1,8 +1,8 @@
 //! The command `strata view`: writes the events of traces to stdout or a pager.
 
 mod follow;
-mod say;
-mod target;
+mod text_output;
+mod view_messages;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::ControlFlow;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
+use strata_analyze::command_descendants::Mine;
 use strata_analyze::debug_info::{KernelFunctions, SourceOptions, SymbolFiles};
-use strata_analyze::mine::Mine;
 use strata_analyze::pipeline::{self, Job, PipelineOutput, Remark};
 use strata_analyze::render::{ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames};
 use strata_ctf::read::{Reader, TimeRange};
 use strata_session::stop::Stop;
 
-use crate::reading::numbers::nr_threads;
+use crate::reading::number_parser::nr_threads;
 use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
 use crate::stdout;
@@ -27,8 +27,8 @@ use crate::talk::messages::Weight;
 use crate::talk::progress::ReadingLine;
 use crate::talk::units::{clean, counted};
 use follow::Followed;
-use say::Speaker;
-use target::ViewOutput;
+use text_output::ViewOutput;
+use view_messages::Speaker;
 
 const EXIT_STATUS: &str = "\
 Exit status:

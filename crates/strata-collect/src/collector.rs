@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # What a reader of the files may rely on
-//! The list is in the crate's comment (`lib.rs`). `track.rs` keeps these promises with one state for each stream, and
+//! The list is in the crate's comment (`lib.rs`). `stream_file.rs` keeps these promises with one state for each stream, and
 //! this module consults that state before each write. The contents of the records are not checked: a producer may write
 //! anything there.
 //!
@@ -30,16 +30,16 @@
 //! milliseconds for a slot that stays reserved, and then skips it.
 
 use crate::error::Error;
-use crate::kinds::Kinds;
+use crate::growing_metadata::Kinds;
 use crate::sink::{Body, Sink, WrittenTrace};
 use crate::stats::StreamStats;
+use crate::stream_file::{PacketWriting, StreamTrack};
 use crate::streams::Streams;
-use crate::track::{PacketWriting, StreamTrack};
 use std::time::Duration;
 use std::{fmt, thread};
 use strata_ctf::packet::Header;
+use strata_ctf::packet_records::RecordScanner;
 use strata_ctf::progress_mark::ProgressMark;
-use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, LossMode, StreamClass, Uuid};
 use strata_ring::{Channel, Counters, Info, Packet, Poll, Publish, SeenPacket, Stream};
 
@@ -708,8 +708,8 @@ impl StreamWriting<'_> {
     /// begin of its sub-buffer on. Writes nothing if there is no memory or the classes are invalid.
     fn write_some(&mut self, info: &Info, body: &[u8], counters: Counters) {
         let class = self.classes.as_mut().and_then(|classes| (classes.0)());
-        let walker = class.and_then(|class| Walker::new(&class, ByteOrder::NATIVE).ok());
-        let Some(walker) = walker else { return };
+        let scanner = class.and_then(|class| RecordScanner::new(&class, ByteOrder::NATIVE).ok());
+        let Some(scanner) = scanner else { return };
         let mut most = body.len() / 2;
         while most >= PIECE_BYTES_MIN {
             // Of a file whose first packet did not fit nothing is left.
@@ -720,7 +720,7 @@ impl StreamWriting<'_> {
             };
             let Some(left) = body.get(plan.from as usize..) else { return };
             let (mut records, mut bytes, mut last, mut time) = (0, 0, plan.begin, plan.begin);
-            for record in walker.records(left, plan.begin) {
+            for record in scanner.records(left, plan.begin) {
                 let Ok(record) = record else { break };
                 if record.offset > most as u64 {
                     break;
@@ -779,15 +779,15 @@ impl StreamWriting<'_> {
         let mut body = Vec::new();
         // Without memory for a copy, or with classes that are nonsense, the packet stays uncounted.
         copy(&mut body).then_some(())?;
-        let walker = Walker::new(&class, ByteOrder::NATIVE).ok()?;
+        let scanner = RecordScanner::new(&class, ByteOrder::NATIVE).ok()?;
         let mut why = None;
-        let records = walker.count(&body).or_else(|error| {
+        let records = scanner.count(&body).or_else(|error| {
             why = Some(format!(
                 "stream {}, packet at position {}: {error}. Left out from there on",
                 self.track.stats.cpu, info.position
             ));
             body.truncate(usize::try_from(error.offset()).unwrap_or(0));
-            walker.count(&body)
+            scanner.count(&body)
         });
         plan.count(records.ok()?, body.len() as u64, why);
         Some(body)

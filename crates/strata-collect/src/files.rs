@@ -2,7 +2,7 @@
 
 use crate::directory::{file_mode, Directory};
 use crate::error::Error;
-use crate::resume;
+use crate::last_packet;
 use crate::sink::{Body, HiddenStreams, Sink};
 use rustix::fs::{self, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -296,7 +296,7 @@ impl Files {
             let Some(number) = number else { continue };
             let file = format!("{name}_{number}");
             if let Some((bytes, header, at)) =
-                resume::last_packet(&files.directory, &file).map_err(error)?
+                last_packet::last_packet(&files.directory, &file).map_err(error)?
             {
                 found.push((number, StreamFile::resumed(file, bytes, header, at)));
                 lasts.push((number, header));

@@ -21,40 +21,40 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+mod adopted_buffers;
+mod buffer_history;
 mod channel;
 mod collector;
 mod directory;
 mod error;
 mod files;
-mod history;
-mod kinds;
-mod left;
+mod growing_metadata;
+mod last_packet;
 mod mark;
 mod memory;
 mod output;
 mod pump;
-mod resume;
+pub mod ring_recovery;
 mod sink;
 mod snapshot;
 mod source;
 mod stats;
+mod stream_file;
 mod streams;
-pub mod tail;
-mod track;
 #[cfg(test)]
 mod track_tests;
 
+pub use adopted_buffers::{LastPacket, LeftFiles};
 pub use channel::{Guest, Listener, Relay};
 pub use collector::{Collector, ProducerState, TraceIdentity};
 pub use directory::Directory;
 pub use error::{is_passing, Error};
 pub use files::{ClosedFiles, Files};
-pub use kinds::Kinds;
-pub use left::{LastPacket, LeftFiles};
+pub use growing_metadata::Kinds;
+pub use last_packet::cut_packets;
 pub use mark::{begin_mark, end_mark, remove_mark};
 pub use output::Output;
 pub use pump::{Arrival, Keep, Pump, PumpOrder, ENDED_MAX};
-pub use resume::cut_packets;
 pub use sink::{Body, HiddenStreams, MemoryReader, Sink, WrittenTrace};
 pub use snapshot::{HeldTrace, SnapshotSpan};
 pub use source::{

@@ -37,10 +37,10 @@ use std::time::{Duration, Instant};
 use strata_model::{Counts, StreamLoss, TimeSource};
 use strata_ring::Channel;
 
+use crate::buffer_history::HistoryMeter;
 use crate::collector::{now_ns, Collector};
 use crate::error::Error;
-use crate::history::HistoryMeter;
-use crate::kinds::Kinds;
+use crate::growing_metadata::Kinds;
 use crate::output::Output;
 use crate::sink::WrittenTrace;
 use crate::snapshot::{self, HeldTrace, SnapshotSpan};

@@ -9,7 +9,7 @@
 use std::fmt;
 
 use strata_ctf::end_mark::{Ending, Losses};
-use strata_ctf::walk::Walker;
+use strata_ctf::packet_records::RecordScanner;
 use strata_model::{ByteOrder, Counts};
 use strata_ring::{Info, Order, Publish, View};
 
@@ -17,7 +17,7 @@ use crate::collector::{now_ns, ClassTeller, StreamWriting};
 use crate::error::Error;
 use crate::source::{OpenedTrace, Source, WriteBefore};
 use crate::stats::counts_of;
-use crate::track::StreamTrack;
+use crate::stream_file::StreamTrack;
 
 /// The most walks over a stream, if all its packets are overwritten before they are copied.
 const WALKS: usize = 100;
@@ -214,15 +214,15 @@ fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut StreamWri
     }
     let body = buffer.get(info.header_bytes as usize..).unwrap_or(&[]);
     let class = writer.classes.as_mut().and_then(|classes| (classes.0)());
-    let walker = class.and_then(|class| Walker::new(&class, ByteOrder::NATIVE).ok());
+    let scanner = class.and_then(|class| RecordScanner::new(&class, ByteOrder::NATIVE).ok());
     // Without classes its records are not known one by one: all of it is there, or nothing.
-    let Some(walker) = walker else {
+    let Some(scanner) = scanner else {
         let is_late = info.timestamp_begin > until;
         info.content_bytes = if is_late { info.header_bytes } else { info.content_bytes };
         return is_late;
     };
     let (mut records, mut last) = (0, info.timestamp_begin);
-    for record in walker.records(body, info.timestamp_begin) {
+    for record in scanner.records(body, info.timestamp_begin) {
         // What cannot be followed is found, and said, where its records are counted.
         let Ok(record) = record else { return false };
         if record.timestamp > until {

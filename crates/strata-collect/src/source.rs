@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use strata_model::{Counts, StreamClass, StreamLoss};
 
+use crate::adopted_buffers::LeftFiles;
 use crate::collector::{Collector, ProducerState, TraceIdentity};
 use crate::error::Error;
-use crate::kinds::Kinds;
-use crate::left::LeftFiles;
+use crate::growing_metadata::Kinds;
 use crate::output::Output;
 use crate::sink::{Sink, WrittenTrace};
 

@@ -4,9 +4,9 @@
 use strata_model::Counts;
 use strata_ring::{Channel, Info, Publish};
 
-use crate::left::LeftFiles;
+use crate::adopted_buffers::LeftFiles;
 use crate::stats::{counts_of, discarded_of, StreamStats};
-use crate::track::StreamTrack;
+use crate::stream_file::StreamTrack;
 
 /// The streams of a channel.
 #[derive(Debug)]

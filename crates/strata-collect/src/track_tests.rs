@@ -1,6 +1,6 @@
 //! What a packet must say, whatever its producer says.
 
-use crate::track::{PacketWriting, StreamTrack};
+use crate::stream_file::{PacketWriting, StreamTrack};
 use strata_model::{Demand, DiscardReason};
 use strata_ring::{Counters, Info};
 

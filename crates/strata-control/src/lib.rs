@@ -4,7 +4,7 @@
 //! FOLDER/NAME.lock   locked as long as the session lives; its content is the process' number
 //! FOLDER/NAME.sock   where it listens
 //! FOLDER/NAME.log    what it has said
-//! FOLDER/NAME.plan   what it records: of one that was killed it is left, and makes it again (left.rs)
+//! FOLDER/NAME.plan   what it records: of one that was killed it is left, and makes it again (leftover_files.rs)
 //! FOLDER/NAME.slots  where programs hold its records
 //! FOLDER/NAME.fdstore  where the process listens that holds programs' memory, should it be killed (fdstore.rs)
 //! ```
@@ -23,7 +23,7 @@ mod error;
 mod fdstore;
 mod folder;
 mod group;
-mod left;
+mod leftover_files;
 mod message;
 mod name;
 mod socket;
@@ -34,7 +34,7 @@ pub use error::ControlError;
 pub use fdstore::{FdStoreClient, FdStoreServer, HeldMemory, FACTS_BYTES_MAX};
 pub use folder::{Claim, Folder, RunningSession};
 pub use group::Group;
-pub use left::{LeftSession, FOLDERS, KERNEL, PLAN, SLOTS, VERDICT};
+pub use leftover_files::{LeftSession, FOLDERS, KERNEL, PLAN, SLOTS, VERDICT};
 pub use message::{Reply, Request};
 pub use name::{is_name, NAME_BYTES_MAX};
 pub use socket::{ask, Connection, SessionListener, MESSAGE_BYTES_MAX};

@@ -38,10 +38,10 @@ pub mod cut;
 pub mod end_mark;
 mod flags;
 pub mod kernel_symbols;
+pub mod packet_records;
 pub mod progress_mark;
 pub mod read;
 pub mod state_dump;
-pub mod walk;
 pub mod write;
 
 pub use strata_model as model;

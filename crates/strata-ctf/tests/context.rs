@@ -3,8 +3,8 @@
 
 use crate::support::*;
 use std::path::Path;
+use strata_ctf::packet_records::RecordScanner;
 use strata_ctf::read::{Message, Reader, Scope, TimeRange, Value};
-use strata_ctf::walk::Walker;
 use strata_model::{Element, Field, FieldClass, Integer, RecordHeader, Trace};
 
 const HEADERS: [RecordHeader; 2] = [RecordHeader::Compact, RecordHeader::Large];
@@ -140,8 +140,8 @@ fn context_with_texts_and_odd_names_is_read_back_by_both_readers() {
         record(header, 0, 1000, false, &body.concat())
     };
     let records = [texts(b"ab", b"cd", b"init", b"efg"), texts(b"", b"", b"a\0\0\0", &[b'z'; 300])];
-    let walker = Walker::new(&described.streams[0], described.byte_order).unwrap();
-    assert_eq!(walker.count(&records.concat()), Ok(2));
+    let scanner = RecordScanner::new(&described.streams[0], described.byte_order).unwrap();
+    assert_eq!(scanner.count(&records.concat()), Ok(2));
     let mut packets = Packets::default();
     packets.add(span(1000, 1100), &records, 0);
     let folder = Folder::new();
@@ -166,10 +166,10 @@ fn context_with_texts_and_odd_names_is_read_back_by_both_readers() {
 fn walker_tells_context_and_payload_apart() {
     for header in HEADERS {
         let described = kernel(header);
-        let walker = Walker::new(&described.streams[0], described.byte_order).unwrap();
+        let scanner = RecordScanner::new(&described.streams[0], described.byte_order).unwrap();
         let packet = bytes(header).concat();
-        assert_eq!(walker.count(&packet), Ok(4));
-        let found: Vec<_> = walker.records(&packet, 1000).map(|record| record.unwrap()).collect();
+        assert_eq!(scanner.count(&packet), Ok(4));
+        let found: Vec<_> = scanner.records(&packet, 1000).map(|record| record.unwrap()).collect();
         for ((id, tid, payload), found) in kernel_records().iter().zip(&found) {
             assert_eq!((found.id, found.context), (*id, &tid.to_ne_bytes()[..]));
             assert_eq!(found.payload, payload);
@@ -185,7 +185,7 @@ fn walker_tells_context_and_payload_apart() {
         for cut in 0..packet.len() {
             let whole = ends.iter().filter(|end| **end <= cut).count();
             let begin = whole.checked_sub(1).map_or(0, |last| ends[last]);
-            match walker.count(&packet[..cut]) {
+            match scanner.count(&packet[..cut]) {
                 Ok(count) => assert_eq!((count, begin), (whole as u64, cut)),
                 Err(error) => assert_eq!(error.offset(), begin as u64, "{cut}: {error}"),
             }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use std::fmt::Write;
-use strata_ctf::walk::Walker;
+use strata_ctf::packet_records::RecordScanner;
 use strata_model::{
     Array, Base, Element, Enumeration, EnvValue, EventClass, Field, FieldClass, FieldOrder, Float,
     Integer, Label, RecordHeader, Sequence,
@@ -206,7 +206,7 @@ fn put_field(field: &Field, random: &mut Random, out: &mut Vec<u8>) -> String {
 fn run(random: &mut Random, header: RecordHeader) {
     let classes: Vec<EventClass> = (0..60).map(|id| random.event(id)).collect();
     let described = trace(header, classes.clone());
-    let walker = Walker::new(&described.streams[0], described.byte_order).unwrap();
+    let scanner = RecordScanner::new(&described.streams[0], described.byte_order).unwrap();
     let mut packets = Packets::default();
     let (mut expected, mut walked) = (Vec::new(), Vec::new());
     let mut time = random.below(1 << 40);
@@ -228,8 +228,8 @@ fn run(random: &mut Random, header: RecordHeader) {
         }
         packets.add(span(begin, time), &records, random.below(50) as usize);
         let content = records.concat();
-        assert_eq!(walker.count(&content), Ok(records.len() as u64));
-        for (found, record) in walker.records(&content, begin).zip(&records) {
+        assert_eq!(scanner.count(&content), Ok(records.len() as u64));
+        for (found, record) in scanner.records(&content, begin).zip(&records) {
             let found = found.unwrap();
             assert!(record.ends_with(found.payload));
             walked.push(format!("[{:020}] p:e{}:", found.timestamp, found.id));

@@ -54,7 +54,7 @@ mod similar;
 #[cfg(test)]
 mod tests;
 mod unit;
-mod words;
+mod word_classes;
 
 use std::fmt;
 use std::str::FromStr;

@@ -10,9 +10,9 @@
 //! item       = number [ "..." number ] | text
 //! ```
 
-mod found;
 mod lexical;
 mod operand;
+mod parse_result;
 mod path;
 
 use crate::error::{quoted, ParseError, Problem};
@@ -21,12 +21,12 @@ use crate::limits::{MAX_DEPTH, MAX_LENGTH};
 use crate::number::Number;
 use crate::pattern::Pattern;
 use crate::unit::Unit;
-use crate::words::is_path_only;
+use crate::word_classes::is_path_only;
 
-use found::Result;
-pub(crate) use found::TextSpan;
 use lexical::TextCursor;
 use operand::{Located, OperandPiece, OperandSide};
+use parse_result::Result;
+pub(crate) use parse_result::TextSpan;
 
 /// The places in the text of a comparison, a set or a `has()`, and of their parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

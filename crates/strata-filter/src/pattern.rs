@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::words::is_bare;
+use crate::word_classes::is_bare;
 
 /// A pattern of literal bytes and wildcards.
 ///

@@ -42,7 +42,7 @@ pub use persist::pins::{pinned, prepare_pins, remove_pinned, ChannelPins};
 pub use persist::unread_records::RingsShape;
 pub use processes::follow::Follow;
 pub use processes::pid_namespace::{is_first_namespace, number_of, Numbers};
-pub use processes::recorded::{Followed, Looked, Whom};
+pub use processes::recorded::{FollowedMap, RecordedProcesses, RecordedSnapshot};
 pub use processes::tracked::Tracked;
 pub use session::{FlawCounts, Keeping, KernelSession, RecordingSpec};
 

@@ -23,7 +23,7 @@ use crate::persist::pins::{info, ChannelPins};
 use crate::persist::unread_records::RingsShape;
 use crate::processes::follow::{self, Follow};
 use crate::processes::pid_namespace::Numbers;
-use crate::processes::recorded::{Followed, Whom};
+use crate::processes::recorded::{FollowedMap, RecordedProcesses};
 use crate::processes::tracked::{track, Tracked};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::collections::{HashMap, HashSet};
@@ -211,7 +211,7 @@ impl KernelSession {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
         };
-        let walker = follow::begin(&mut loader, &spec.follow).map_err(explained)?;
+        let scanner = follow::begin(&mut loader, &spec.follow).map_err(explained)?;
         let what = "the session";
         let shared = match loader.shared(".data.control") {
             Some(fd) => SharedControl::new(fd).map_err(|reason| Error::Load { what, reason })?,
@@ -222,7 +222,7 @@ impl KernelSession {
         let following = u32::from(spec.follow != Follow::Everyone);
         shared.get().following.store(following, Ordering::Relaxed);
         shared.get().tracer.store(std::process::id(), Ordering::Relaxed);
-        let following = follow::attach_and_walk(&walker).map_err(explained)?;
+        let following = follow::attach_and_scan(&scanner).map_err(explained)?;
         let numbers = Numbers::begin(&loader).map_err(explained)?;
         let mut session = KernelSession {
             loader,
@@ -288,9 +288,9 @@ impl KernelSession {
             counters.put(Some(map))?;
         }
         // By which number the kernel knows this process.
-        let walker = follow::begin(&mut loader, &Follow::Everyone).map_err(explained)?;
+        let scanner = follow::begin(&mut loader, &Follow::Everyone).map_err(explained)?;
         shared.get().tracer.store(std::process::id(), Ordering::Relaxed);
-        let following = follow::attach_and_walk(&walker).map_err(explained)?;
+        let following = follow::attach_and_scan(&scanner).map_err(explained)?;
         let numbers = Numbers::begin(&loader).map_err(explained)?;
         let records = shared.records();
         let mut session = KernelSession {
@@ -687,12 +687,12 @@ impl KernelSession {
     ///
     /// # Errors
     /// The map cannot be read.
-    pub fn whom(&self, follow: &Follow) -> io::Result<Whom> {
+    pub fn recorded_processes(&self, follow: &Follow) -> io::Result<RecordedProcesses> {
         if *follow == Follow::Everyone {
-            return Ok(Whom::Everyone);
+            return Ok(RecordedProcesses::Everyone);
         }
         let fd = self.loader.shared("followed").ok_or(io::ErrorKind::NotFound)?;
-        Ok(Whom::Followed(Arc::new(Followed::of(fd)?)))
+        Ok(RecordedProcesses::Followed(Arc::new(FollowedMap::of(fd)?)))
     }
 
     /// Returns the conversion of process numbers to the kernel's; `None` if both are the same.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use strata_ctf::walk::{Record, Walker};
+use strata_ctf::packet_records::{Record, RecordScanner};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
@@ -140,7 +140,7 @@ fn let_programs_end() {
 type Records = HashMap<String, Vec<(u32, Vec<u8>)>>;
 
 fn read(channel: &mut Channel, class: &StreamClass) -> Records {
-    let walker = Walker::new(class, ByteOrder::NATIVE).unwrap();
+    let scanner = RecordScanner::new(class, ByteOrder::NATIVE).unwrap();
     let mut all = Records::new();
     let mut add = |record: Record<'_>| {
         let (tid, others) = record.context.split_first_chunk().unwrap();
@@ -156,7 +156,7 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Records {
         while let Some(packet) = stream.next().unwrap() {
             bytes.clear();
             packet.copy_to(0, &mut bytes).unwrap();
-            for record in walker.records(&bytes, packet.info().timestamp_begin) {
+            for record in scanner.records(&bytes, packet.info().timestamp_begin) {
                 let record = record.unwrap();
                 assert!(record.timestamp >= last, "time goes back");
                 last = record.timestamp;

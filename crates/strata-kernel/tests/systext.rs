@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use strata_ctf::walk::{Record, Walker};
+use strata_ctf::packet_records::{Record, RecordScanner};
 use strata_filter::Filter;
 use strata_kernel::{syscalls, FlawCounts, Follow, KernelSession, RecordingSpec, SelectedEvent};
 use strata_model::{ByteOrder, StreamClass};
@@ -168,7 +168,7 @@ fn child() {
 type Seen = (String, u32, Vec<u8>);
 
 fn read(channel: &mut Channel, class: &StreamClass) -> Vec<Seen> {
-    let walker = Walker::new(class, ByteOrder::NATIVE).unwrap();
+    let scanner = RecordScanner::new(class, ByteOrder::NATIVE).unwrap();
     let mut all = Vec::new();
     let mut add = |record: Record<'_>| {
         let tid = u32::from_ne_bytes(record.context.try_into().unwrap());
@@ -182,7 +182,7 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Vec<Seen> {
         while let Some(packet) = stream.next().unwrap() {
             bytes.clear();
             packet.copy_to(0, &mut bytes).unwrap();
-            for record in walker.records(&bytes, packet.info().timestamp_begin) {
+            for record in scanner.records(&bytes, packet.info().timestamp_begin) {
                 add(record.unwrap());
             }
             packet.put();

@@ -6,7 +6,7 @@
 //! Hello ─────────────────────────────────────▶        repeated until it is answered
 //!       ◀──────────────────────────────── Welcome     or Refused, with the reason
 //!       ◀─────────────────────────────────── Ping     ┐ several times, then every 50 ms: two clocks are
-//! Pong  ─────────────────────────────────────▶        ┘ compared (`bounds.rs`)
+//! Pong  ─────────────────────────────────────▶        ┘ compared (`offset_bounds.rs`)
 //! Trace, Metadata, Symbols, Memory ──────────▶        a trace begins, and is described
 //! Packet, Stream ────────────────────────────▶        bytes of a stream; or a file by itself
 //! Counted, SetEnd, Ended ────────────────────▶        counts so far; the last time; the end of a trace

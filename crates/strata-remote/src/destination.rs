@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
 use crate::certificates::{CertificateError, Certificates};
-use crate::names::host_name;
+use crate::folder_names::host_name;
 use crate::sender::Target;
 
 /// Default folders of this host's certificate: for all users, and for one user, below the home folder.

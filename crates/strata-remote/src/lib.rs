@@ -7,18 +7,18 @@
 //! connection.rs    a TCP connection, plain or by TLS, that never blocks
 //!
 //! backlog.rs       messages that the relay has not acknowledged                      the recorder's side
-//! link.rs          the backlog, between the threads that record and the one that sends
+//! relay_link.rs          the backlog, between the threads that record and the one that sends
 //! sender.rs        the thread that sends, and connects again
 //! output.rs        traces as sinks whose packets go into the backlog
 //!
-//! names.rs         which names may become folders                                    the relay's side
-//! state.rs         what is remembered of a recording beside its traces
+//! folder_names.rs         which names may become folders                                    the relay's side
+//! recording_state.rs         what is remembered of a recording beside its traces
 //! host_clock.rs    the clock of a recorder's host, in the relay's time
 //! received.rs      one recording: messages to files
 //! memory.rs        memory for messages, of all connections together
-//! durable.rs       forcing files to the disk, for all recordings at once
+//! disk_sync.rs       forcing files to the disk, for all recordings at once
 //! server.rs        listening, a thread for each recorder, limits
-//! server/keeper.rs   what becomes of recordings that have ended
+//! server/ended_recordings.rs   what becomes of recordings that have ended
 //! server/metrics.rs  its figures
 //! event.rs           what it reports
 //!
@@ -37,20 +37,20 @@ mod backlog;
 mod certificates;
 mod connection;
 mod destination;
-mod durable;
+mod disk_sync;
 mod event;
+mod folder_names;
 mod host_clock;
 mod http;
-mod link;
 mod live_view;
 mod memory;
-mod names;
 mod output;
 mod prometheus;
 mod received;
+mod recording_state;
+mod relay_link;
 mod sender;
 mod server;
-mod state;
 #[cfg(test)]
 mod testing;
 mod viewers;
@@ -58,13 +58,13 @@ mod viewers;
 pub use address::{Address, AddressProblem, PORT};
 pub use certificates::{make as make_certificates, CertificateError, Certificates};
 pub use destination::{Destination, DestinationError};
-pub use durable::SyncFigures;
+pub use disk_sync::SyncFigures;
 pub use event::{Log, RelayEvent};
+pub use folder_names::{host_name, recording_name};
 pub use http::{Page, PageServer};
-pub use link::{IsOver, Link, LinkLook, BACKLOG_BYTES, PATIENCE};
-pub use names::{host_name, recording_name};
 pub use output::{Recording, RemoteOutput};
 pub use prometheus::{MetricKind, MetricsText, CONTENT_TYPE as METRICS_CONTENT_TYPE};
+pub use relay_link::{IsOver, Link, LinkLook, BACKLOG_BYTES, PATIENCE};
 pub use sender::Target;
 pub use server::{KeepRules, Limits, Relayd};
 pub use strata_relay::{CounterPair, FromRecorder};

@@ -15,7 +15,7 @@ use strata_relay::{
     REMOTE_VERSION,
 };
 
-use crate::link::Link;
+use crate::relay_link::Link;
 use crate::sender::{Sender, Target};
 
 /// Description of a recording in its first message.

@@ -20,9 +20,9 @@ use strata_relay::{
     uuid_of, FromGuest, FromRecorder, Last, PacketBytes, Streams, METADATA_BYTES_MAX,
 };
 
+use crate::folder_names;
 use crate::host_clock::HostClock;
-use crate::names;
-use crate::state::{this_boot, NextMark, Remembered, StateFiles, TraceLine};
+use crate::recording_state::{this_boot, NextMark, Remembered, StateFiles, TraceLine};
 
 /// Prefix of the names of stream files, before the stream's number.
 const STREAMS: &str = "channel0";
@@ -472,7 +472,7 @@ impl Received {
         layer: &str,
         process: Option<&(u32, String)>,
     ) -> Result<(), Problem> {
-        if !names::is_layer(layer) {
+        if !folder_names::is_layer(layer) {
             return Err(format!("'{}' can be no layer's folder", layer.escape_debug()).into());
         }
         if self.traces.contains_key(&id) {
@@ -483,7 +483,7 @@ impl Received {
         if self.traces.len() >= TRACES_MAX {
             return Err(format!("it has more than {TRACES_MAX} traces").into());
         }
-        let base = process.map(|(pid, name)| names::process_folder(name, *pid));
+        let base = process.map(|(pid, name)| folder_names::process_folder(name, *pid));
         let folder = match base {
             None => String::new(),
             Some(base) => self.free_name(layer, &base)?,

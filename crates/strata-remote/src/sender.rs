@@ -16,7 +16,7 @@ use strata_relay::{
 use crate::address::Address;
 use crate::backlog::Frame;
 use crate::connection::{Connection, Until};
-use crate::link::Link;
+use crate::relay_link::Link;
 
 /// Longest time for the connection, its handshake and the first answer, each.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -25,16 +25,16 @@ use strata_relay::{
 
 use crate::certificates::is_for;
 use crate::connection::{Connection, Until};
-use crate::durable::{Durable, SyncFigures};
+use crate::disk_sync::{Durable, SyncFigures};
 use crate::event::{Log, RelayEvent};
+use crate::folder_names;
 use crate::memory::{Memory, Part};
-use crate::names;
 use crate::received::{host_folder, Kept, Parked, Problem, Received};
 
-mod keeper;
+mod ended_recordings;
 mod metrics;
 
-pub use keeper::KeepRules;
+pub use ended_recordings::KeepRules;
 
 /// Longest time until a connection's first message arrives.
 const GREET: Duration = Duration::from_secs(10);
@@ -656,13 +656,13 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
     if !open.is_of_our_order {
         return Err(End::Refused("the recorder's byte order is not the relay's".to_owned()));
     }
-    if !names::is_host(&open.host) {
+    if !folder_names::is_host(&open.host) {
         let name = open.host.escape_debug();
         return Err(End::Refused(format!(
             "'{name}' can be no host's folder: 1 to 64 lower-case letters, digits, '.', '_' and '-'"
         )));
     }
-    if !names::is_session(&open.session) {
+    if !folder_names::is_session(&open.session) {
         let name = open.session.escape_debug();
         return Err(End::Refused(format!(
             "'{name}' can be no recording's folder: 1 to 64 letters, digits, '.', '_' and '-'"

@@ -15,9 +15,9 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use strata_ctf::packet::Header;
 
+use crate::folder_names;
 use crate::http::pause_after;
 use crate::live_view::{LiveView, Next};
-use crate::names;
 
 /// Version of the protocol.
 const VERSION: (u32, u32) = (2, 4);
@@ -255,10 +255,10 @@ impl Viewer<'_> {
         let mut all = Vec::new();
         for host in folders_in(self.root) {
             let name = host.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            for folder in folders_in(&host).into_iter().filter(|_| names::is_host(&name)) {
+            for folder in folders_in(&host).into_iter().filter(|_| folder_names::is_host(&name)) {
                 let session = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let changed = folder.metadata().and_then(|about| about.modified()).ok();
-                if names::is_session(&session) {
+                if folder_names::is_session(&session) {
                     all.push((changed, (name.clone(), session, folder)));
                 }
             }

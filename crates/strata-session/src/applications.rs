@@ -20,17 +20,17 @@ use strata_user::{
     ProgramListener, Rules, SessionSpec, ENVIRONMENT,
 };
 
-use crate::applications::book::RuleBook;
-use crate::applications::filtered::Filtered;
+use crate::applications::combined_rules::lowered;
+use crate::applications::filter_check::Filtered;
 use crate::applications::group_numbers::with_group_numbers;
-use crate::applications::known::Reasons;
-use crate::applications::lowered::lowered;
+use crate::applications::known_processes::Reasons;
 use crate::applications::lttng::OfCommand;
 use crate::applications::registry::{
     asking, Hearing, Now, ProcessTarget, Registry, RegistryAsking, RegistryFindings, RegistryParts,
 };
+use crate::applications::rule_history::RuleBook;
 use crate::applications::source::{elsewhere, ProcessSource, ProgramSources};
-use crate::applications::traced::Traced;
+use crate::applications::traced_process::Traced;
 use crate::error::SessionError;
 use crate::options::Options;
 use crate::plan::tracked::Tracked;
@@ -46,20 +46,20 @@ use crate::session::shared::LayerLosses;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 use crate::sizes::{BuffersOf, Hardware};
 
-pub mod book;
-pub mod filtered;
+pub mod combined_rules;
+pub mod filter_check;
 mod group_numbers;
-pub mod known;
-pub mod lowered;
+pub mod known_processes;
+pub mod loaded_objects;
 pub mod lttng;
-pub mod objects;
-pub mod pace;
+pub mod metadata_limit;
+pub mod record_check;
 pub mod registry;
 pub mod reports;
+pub mod rule_history;
 pub mod source;
 pub mod suggestion;
-pub mod traced;
-pub mod verify;
+pub mod traced_process;
 
 /// The programs to record.
 enum TracedPrograms {

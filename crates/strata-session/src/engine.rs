@@ -24,7 +24,7 @@ use strata_collect::Keep;
 use strata_remote::Destination;
 use strata_user::Clock;
 
-use crate::applications::filtered;
+use crate::applications::filter_check;
 use crate::applications::Applications;
 use crate::daemon::persistent::{ChannelKept, KernelKept};
 use crate::daemon::slots::{ChannelSlots, Slots};
@@ -32,7 +32,7 @@ use crate::error::SessionError;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
 use crate::output::folder::below as output_below;
-use crate::output::mark::Made;
+use crate::output::folder_mark::Made;
 use crate::plan::{
     Action, Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, Trigger, Until, CHANNEL,
 };
@@ -118,7 +118,7 @@ impl LayerMaker for Layers<'_> {
                 Box::new(KernelLayer::begin(&asked, notify).map_err(of_plan)?)
             }
             _ => {
-                let (clock, filter) = (Arc::clone(&self.clock), filtered::program(options)?);
+                let (clock, filter) = (Arc::clone(&self.clock), filter_check::program(options)?);
                 let layer = Applications::new(options, context, clock, filter, false)?;
                 Box::new(layer.with_rules(rules))
             }

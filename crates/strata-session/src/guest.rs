@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! strata-guest    asks the guest for its time, receives its messages       here
-//!                 reads the offset of its clock from KVM                   guest/exact.rs
+//!                 reads the offset of its clock from KVM                   guest/kvm_offset.rs
 //!                 notices that another hypervisor has its machine          guest/migration.rs
 //! at the end      bounds the clock by the times of its virtual CPUs        guest/causality.rs
 //!                 rewrites the metadata of its traces                      guest/receive.rs
-//!                 reads records of a crashed guest from its memory         guest/memory.rs, strata_collect::tail
+//!                 reads records of a crashed guest from its memory         guest/memory.rs, strata_collect::ring_recovery
 //! ```
 //!
 //! A guest decides itself what it records, and when it begins. The host notifies it when the recording ends. Another
@@ -30,7 +30,7 @@ use strata_relay::{
 };
 
 use crate::error::SessionError;
-use crate::guest::relayed::counter_pair;
+use crate::guest::guest_recorder::counter_pair;
 use crate::options::GuestOptions;
 use crate::output::describe::{new_uuid, Machine};
 use crate::report::{LayerReport, NotReached, ProcessReport, GUEST};
@@ -38,20 +38,20 @@ use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::session::privileges::Work;
 use crate::session::shared::Voice;
 use crate::session::threads::{joined, spawn, Ask, Cut};
-use exact::Exact;
+use kvm_offset::Exact;
 use machine::{Machines, Peer};
 use migration::Elsewhere;
 use receive::{Place, Receiver};
 
 mod causality;
 mod cpus;
-mod exact;
+pub mod guest_recorder;
 mod kvm;
+mod kvm_offset;
 mod machine;
 mod memory;
 mod migration;
 mod receive;
-pub mod relayed;
 
 /// The period of asking the guest for its time.
 const ASK_PERIOD: Duration = Duration::from_millis(50);

@@ -4,7 +4,7 @@
 //! main thread     begin: select, describe, load, attach     KernelLayer
 //!                 start, stop: one flag each
 //! strata-kernel   packets from the rings to the output      kernel/source.rs, strata_collect::Pump
-//! strata-detach   a process: detaches, after the report     kernel/detach.rs
+//! strata-detach   a process: detaches, after the report     kernel/detach_process.rs
 //! ```
 //!
 //! Attaching many events takes seconds, and so does detaching them. Recording lasts from the flag set by `start` to the
@@ -21,7 +21,8 @@ use strata_kernel::mapped_code::{ChangePlace, Mapped};
 use strata_kernel::session::{check as check_kernel, FlawCounts, KernelSession, RecordingSpec};
 use strata_kernel::uprobe::{parse_for, ProbeError};
 use strata_kernel::{
-    sample, syscalls, Follow, Probe, SelectedEvent, Tracked, UnrecordedEvent, Whom, ARGV_BYTES,
+    cpu_samples, syscalls, Follow, Probe, RecordedProcesses, SelectedEvent, Tracked,
+    UnrecordedEvent, ARGV_BYTES,
 };
 use strata_ring::Channel;
 
@@ -46,22 +47,22 @@ use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 use crate::sizes::{BuffersOf, Hardware};
 pub(crate) use change::{check_new, check_new_probes};
-pub(crate) use chosen::{catalog, recorded_names, rule_reports};
-use chosen::{check_filter, rules_of, sampled, BegunLayer, Chosen};
+pub(crate) use event_selection::{catalog, recorded_names, rule_reports};
+use event_selection::{check_filter, rules_of, sampled, BegunLayer, Chosen};
 use source::{KernelSource, KernelTraceIdentity, RecordedByKernel};
 
 mod change;
-mod chosen;
-mod code_names;
+mod complete_events;
 pub mod count;
-pub mod default;
-mod detach;
-mod named;
+pub mod default_events;
+mod detach_process;
+mod event_selection;
+mod jit_names;
+mod name_tracking;
 mod probes;
-mod records;
+mod record_options;
 mod source;
 pub mod statedump;
-mod whole;
 
 /// Number of programs from which on attaching takes seconds and is announced.
 const PROGRAMS_TOLD: usize = 200;
@@ -96,7 +97,7 @@ pub(crate) struct KernelLayer {
     /// Tracked control groups that do not exist.
     absent: Vec<NotReached>,
     /// The search for processes that have a tracked name.
-    names: named::NameSearch,
+    names: name_tracking::NameSearch,
     mode: LossMode,
     /// The rings' memory in the fdstore, kept until all of it is read.
     _held: Option<HeldRings>,
@@ -167,7 +168,7 @@ impl KernelLayer {
         if let (Some(filter), false) = (common, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
         }
-        let found = whole::of(&described, &Tracked::default());
+        let found = complete_events::of(&described, &Tracked::default());
         let before = context.kept.as_ref().and_then(|kept| kept.before());
         let sizes = (options.subbuf_bytes, u64::from(options.nr_subbufs));
         // Sizes that were once chosen for the machine stay as they are.
@@ -212,7 +213,7 @@ impl KernelLayer {
             layer._held = session.rings().and_then(|(map, rings)| slots.hold_rings(map, rings));
         }
         if stop.flow().is_break() {
-            detach::detach(session);
+            detach_process::detach(session);
             return Err(stopped());
         }
         if let Some(numbers) = session.numbers() {
@@ -220,7 +221,7 @@ impl KernelLayer {
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let mut attached = KernelPrograms::new(session, asked, context, is_dumped)?;
-        let found = whole::without(found, &attached.session.problems());
+        let found = complete_events::without(found, &attached.session.problems());
         attached.trace.whole.set(found);
         {
             let mut around = lock(&attached.around);
@@ -373,7 +374,7 @@ impl KernelLayer {
     }
 
     fn detach(&mut self) -> Detaching {
-        self.attached.take().map(|one| detach::detach(one.session)).unwrap_or_default()
+        self.attached.take().map(|one| detach_process::detach(one.session)).unwrap_or_default()
     }
 }
 
@@ -634,10 +635,10 @@ impl KernelPrograms {
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
         // A restored session keeps the contexts of its beginning.
         let contexts = session.contexts().clone();
-        let whole = whole::RecordedWhole::default();
+        let whole = complete_events::RecordedWhole::default();
         let trace = KernelTraceIdentity { uuid, classes, of_dump, contexts, as_lttng, whole };
         // This checks whether the events can be described. Their final description is known only when all rules are.
-        let kinds = Some(trace.kinds(context, uuid, whole::Said::default())?);
+        let kinds = Some(trace.kinds(context, uuid, complete_events::Said::default())?);
         let channel = session.take_channel();
         let bytes = channel.as_ref().map_or(0, Channel::mapped_bytes);
         let budget = context.shared.memory();
@@ -667,12 +668,12 @@ impl KernelPrograms {
     fn look_around(&mut self, follow: &Follow, has_stacks: bool, remarks: &mut Vec<String>) {
         {
             let mut around = lock(&self.around);
-            around.wish.whom = self.session.whom(follow).unwrap_or_else(|error| {
+            around.wish.recorded = self.session.recorded_processes(follow).unwrap_or_else(|error| {
                 remarks.push(format!(
                     "the kernel does not say who is recorded ({error}): descriptors have no paths, and addresses of call \
                      stacks no names"
                 ));
-                Whom::Nobody
+                RecordedProcesses::Nobody
             });
             around.wish.numbers = self.session.numbers().cloned();
         }
@@ -706,7 +707,7 @@ impl KernelPrograms {
         if self.as_lttng {
             return;
         }
-        match Mapped::open(around.wish.whom.clone(), around.wish.numbers.clone()) {
+        match Mapped::open(around.wish.recorded.clone(), around.wish.numbers.clone()) {
             Ok(mapped) => {
                 let watched = statedump::WatchedChanges::new(mapped);
                 self.unread = Some(watched.clone());

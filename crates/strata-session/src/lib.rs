@@ -12,8 +12,8 @@
 //!   control.rs       requests to a running recording
 //!   snapshot.rs      writes what the buffers hold; rotation.rs: splits a trace into chunks; both by other threads
 //! applications.rs    the layer of applications: registry.rs finds them, source.rs has their packets
-//! kernel.rs          the layer of the kernel, with kernel/source.rs; kernel/detach.rs detaches its programs at the end
-//! guest.rs           the layer of a guest, with guest/receive.rs; relayed.rs: in a guest, a recording for the host
+//! kernel.rs          the layer of the kernel, with kernel/source.rs; kernel/detach_process.rs detaches its programs at the end
+//! guest.rs           the layer of a guest, with guest/receive.rs; guest_recorder.rs: in a guest, a recording for the host
 //! output.rs          destination of traces: a sink for each, and the metadata
 //! report.rs          reports of a session, while it runs and at its end
 //! machine.rs         what could be recorded on this machine, without recording
@@ -48,7 +48,7 @@ pub use daemon::server::{ControlServer, SessionOf};
 pub use daemon::slots::Slots;
 pub use error::SessionError;
 pub use kernel::count;
-pub use kernel::default::{of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES};
+pub use kernel::default_events::{of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES};
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
 pub use output::folder::{group_folder, has_parts, is_trusted_user, show_to_group, time_name};

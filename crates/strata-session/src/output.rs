@@ -3,5 +3,5 @@
 pub mod chunks;
 pub mod describe;
 pub mod folder;
-pub(crate) mod mark;
+pub(crate) mod folder_mark;
 pub mod retention;

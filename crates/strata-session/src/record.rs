@@ -19,13 +19,13 @@ use std::time::Instant;
 use strata_kernel::Inside;
 use strata_user::{Clock, Program};
 
-use crate::applications::filtered;
+use crate::applications::filter_check;
 use crate::applications::Applications;
 use crate::engine::{Engine, Fixed, Layers};
 use crate::error::SessionError;
-use crate::guest::relayed::Relayed;
+use crate::guest::guest_recorder::Relayed;
 use crate::guest::GuestLayer;
-use crate::kernel::default;
+use crate::kernel::default_events;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
 use crate::output::describe::Machine;
@@ -77,7 +77,7 @@ pub fn record_with(
     let system = |what| move |source| SessionError::System { what, source };
     memory::reserve_to_begin()?;
     // Mistakes in the filter are reported before anything is created.
-    let filter = filtered::program(options)?;
+    let filter = filter_check::program(options)?;
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
     let mut relayed = match &options.relay {
         Some(place) => {
@@ -204,7 +204,7 @@ impl Setup<'_> {
         notify: &mut dyn FnMut(Notice),
     ) -> Result<(Option<KernelLayer>, Option<NoKernel>), SessionError> {
         let Some(asked) = &self.options.kernel else { return Ok((None, None)) };
-        if asked.is_default() && !default::is_wanted(self.options) {
+        if asked.is_default() && !default_events::is_wanted(self.options) {
             return Ok((None, None));
         }
         let is_default = asked.is_default();
@@ -215,7 +215,7 @@ impl Setup<'_> {
             stop: self.stop,
         };
         let begun = match is_default {
-            true => default::begin(&asked, notify)?,
+            true => default_events::begin(&asked, notify)?,
             // Samples next to applications that nobody named: there may be no records of applications.
             false if asked.kernel.samples_only && self.options.rules.is_none() => {
                 Ok(KernelLayer::begin(&asked, notify)?.by_default())

@@ -16,9 +16,9 @@ use strata_export::sql::{empty_timeline, TimelineNames};
 
 use crate::error::SqlError;
 use crate::findings::Found;
-use crate::shared::{Shared, StopCheck};
+use crate::shared_data::{Shared, StopCheck};
 use crate::symbols::SymbolThread;
-use crate::{functions, span_join, table, temporary};
+use crate::{functions, span_join, table, timeline_tables};
 
 /// Number of SQLite's instructions between two checks for a request to stop: some milliseconds.
 const LOOK_INTERVAL: i32 = 1 << 16;
@@ -282,7 +282,7 @@ impl Database {
             _ => Some(self.count()?),
         };
         if missing & TIMELINE != 0 {
-            let connection = temporary::timeline(&self.shared)?;
+            let connection = timeline_tables::timeline(&self.shared)?;
             let made = prepare(&connection, &self.shared, &self.symbols, counted.as_ref())
                 .and_then(|()| guard(&connection, &self.shared, &self.needs));
             made.map_err(|error| self.failed(&error))?;

@@ -16,17 +16,17 @@ mod error;
 mod findings;
 mod functions;
 mod scan;
-mod shared;
+mod shared_data;
 mod span_join;
 mod symbols;
 mod table;
-mod temporary;
 #[cfg(test)]
 mod tests;
+mod timeline_tables;
 
 pub use database::{Cell, Database, RowSink, Tables};
 pub use error::SqlError;
 pub use findings::Found;
-pub use shared::StopCheck;
+pub use shared_data::StopCheck;
 pub use strata_analyze::debug_info::SourceOptions;
 pub use strata_export::sql::SCHEMA_VERSION;

@@ -9,14 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use strata_analyze::debug_info::{functions_json, KernelFunctions};
-use strata_analyze::derived::DerivedFacts;
+use strata_analyze::derived_facts::DerivedFacts;
 use strata_ctf::read::{
     DerivedValue, DerivedValues as _, DerivedWord, Event, Message, Scope, Stream, TimeRange, Value,
 };
 use strata_export::sql::{field_json, record_json};
 
 use crate::catalog::{ColumnField, EventTable, Source};
-use crate::shared::Shared;
+use crate::shared_data::Shared;
 
 /// Number of rows in the first batch, which is small so that the first row arrives at once, and in the largest.
 const ROWS: (usize, usize) = (16, 4096);

@@ -13,7 +13,7 @@ use strata_analyze::debug_info::Source;
 use strata_ctf::read::{Message, TimeRange, Trace};
 use strata_model::EnvValue;
 
-use crate::shared::Shared;
+use crate::shared_data::Shared;
 
 /// Number of messages between two checks for a request to stop.
 const LOOK_INTERVAL: u32 = 4096;

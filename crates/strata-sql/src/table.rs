@@ -19,7 +19,7 @@ use strata_ctf::read::TimeRange;
 
 use crate::catalog::{EventTable, Source};
 use crate::scan::{EventScan, RowBatch, ScanCell, ScanRequest};
-use crate::shared::Shared;
+use crate::shared_data::Shared;
 
 /// Name of the module in statements that make tables.
 const MODULE: &CStr = c"strata_event";

@@ -30,15 +30,17 @@ use strata_model::syscalls::{name_of, Architecture, NUMBERS};
 
 use crate::calls::{CallId, CallKind, Calls};
 use crate::counters::{CounterBinding, CounterRoles};
-use crate::fact::SpanMark;
-use crate::fact::{
+use crate::facts::SpanMark;
+use crate::facts::{
     Brief, DiskPlace, Fact, Fields, Kept, More, Part, RecordText, SocketAddress, POLLED,
 };
 use crate::names::{Name, Names};
 use crate::observer::Observer;
 use crate::spans::{KeyRef, SpanRole, SpanRoles};
-use crate::spelling::{elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose};
 use crate::state::{Object, Reason, Sleep};
+use crate::tracer_names::{
+    elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
+};
 
 /// Names of arguments that are descriptors.
 const DESCRIPTORS: [&str; 9] =

@@ -52,21 +52,21 @@ mod softirqs;
 mod spans;
 mod wakes;
 
-use crate::before::FactsBefore;
 use crate::calls::{CallId, CallKind};
 use crate::causes::{SoftirqCauses, SOFTIRQS};
 use crate::counters::OpenCounters;
-use crate::fact::{Brief, Fact, More, RecordText, Spot};
-use crate::files;
-use crate::hidden::{Given, Hidden, Switches};
+use crate::descriptor_files;
+use crate::disk_requests::{kind_of, Requests};
+use crate::facts::{Brief, Fact, More, RecordText, Spot};
+use crate::hidden_threads::{Given, Hidden, Switches};
 use crate::id::ThreadId;
 use crate::names;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, Unpaired, UnpairedCall};
 use crate::prev_state::{Departure, StateNumbers};
-use crate::requests::{kind_of, Requests};
 use crate::signals;
 use crate::spans::OpenSpans;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
+use crate::state_before::FactsBefore;
 use crate::threads::{OpenCall, Thread, NEVER};
 use crate::world::{EndingRecord, World};
 
@@ -176,7 +176,7 @@ impl Engine {
                 let who = self.thread(spot.machine, process, seen);
                 let who = who.filter(|&who| who != ThreadId::IDLE);
                 let Some(who) = who else { return };
-                return files::there(&mut self.world, who, descriptor, flags, path);
+                return descriptor_files::there(&mut self.world, who, descriptor, flags, path);
             }
             Fact::DeviceName { device, name } => {
                 let device = u32::try_from(device).unwrap_or(u32::MAX);
@@ -196,7 +196,8 @@ impl Engine {
         match fact {
             Fact::Enter { call, elapsed, object, more } => {
                 let Some(who) = who else { return };
-                let open = files::begin(&mut self.world, who, call, object, more, O::FILES);
+                let open =
+                    descriptor_files::begin(&mut self.world, who, call, object, more, O::FILES);
                 if O::STATES {
                     self.sends_meanwhile(spot, who, &open);
                 }
@@ -210,7 +211,7 @@ impl Engine {
                 let thread = who.and_then(|who| self.world.threads.get(who));
                 let open = thread.and_then(|thread| thread.open).filter(|open| open.call == call);
                 let (Some(who), Some(mut open)) = (who, open) else { return };
-                files::complete(&mut self.world, who, &mut open, more, O::FILES);
+                descriptor_files::complete(&mut self.world, who, &mut open, more, O::FILES);
                 if let Some(thread) = self.world.threads.get_mut(who) {
                     thread.open = Some(open);
                 }
@@ -300,7 +301,7 @@ impl Engine {
             Fact::Exec { program, .. } => {
                 let is_told = program.bytes().is_some_and(|path| !path.is_empty());
                 if let Some(who) = who {
-                    files::exec(&mut self.world, who);
+                    descriptor_files::exec(&mut self.world, who);
                     // As the kernel calls it, until another record says its name.
                     let program = program.bytes().unwrap_or_default();
                     self.name(who, RecordText::Kept(names::of_program(&program)));
@@ -837,10 +838,10 @@ impl Engine {
         if let Some(mut done) = done {
             if done.call == call {
                 if let Some(open) = open {
-                    done.object = files::object_at_end(&self.world, &open, who, more);
+                    done.object = descriptor_files::object_at_end(&self.world, &open, who, more);
                     self.timed_out(who, &open, result, seen);
                     self.may_begin_again(who, &open, result);
-                    files::end(&mut self.world, who, &open, result, more);
+                    descriptor_files::end(&mut self.world, who, &open, result, more);
                 }
                 return seen.call(&self.world, &done);
             }
@@ -903,7 +904,7 @@ impl Engine {
         }
         seen.known(&self.world, child_id);
         let is_process = process.map(|process| process == child);
-        files::fork(&mut self.world, parent, child_id, is_process);
+        descriptor_files::fork(&mut self.world, parent, child_id, is_process);
         self.give(spot.machine, child, child_id, true);
     }
 

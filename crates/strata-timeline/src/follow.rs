@@ -6,16 +6,16 @@ use std::collections::HashSet;
 
 use strata_ctf::read::Reader;
 
-use crate::before::FactsBefore;
 use crate::calls::{kind, CallKind};
+use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
 use crate::engine::Engine;
-use crate::fact::{Fact, More, RecordText, Spot};
+use crate::facts::{Fact, More, RecordText, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
-use crate::source::Sources;
+use crate::record_source::Sources;
 use crate::spans::Home;
 use crate::state::Object;
-use crate::steps::{OpenDescriptor, Step, StepKind};
+use crate::state_before::FactsBefore;
 use crate::threads::OpenCall;
 
 const EBADF: i64 = 9;

@@ -63,60 +63,62 @@
 #![deny(missing_docs, clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
-mod before;
 mod binding;
 mod calls;
 mod causes;
 mod counters;
+mod descriptor_files;
+mod descriptor_steps;
 mod descriptors;
+mod disk_requests;
 mod engine;
-mod fact;
-mod files;
-mod first_steps;
+mod facts;
+mod first_descriptor_steps;
 mod follow;
 mod glob;
-mod hidden;
+mod hidden_threads;
 mod id;
 mod names;
 mod observer;
-pub mod pairs;
 mod pass;
 mod prev_state;
-mod requests;
-mod roles;
+mod record_source;
 mod signals;
-mod source;
+pub mod slice_pairs;
+mod span_rules;
 mod spans;
-mod spelling;
 mod state;
-mod steps;
+mod state_before;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod timeline;
+mod tracer_names;
 mod world;
 
 pub use binding::{is_descriptor, is_path};
 pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
-pub use first_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
+pub use descriptor_steps::{has_dump, Step, StepPlan, Steps};
+pub use first_descriptor_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
 pub use follow::Follower;
-pub use hidden::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
+pub use hidden_threads::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
 pub use id::ThreadId;
 pub use names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
 pub use observer::{
     Call, DiskRequest, Interrupt, Observer, RequestKind, Run, Unpaired, UnpairedCall,
 };
-pub use pairs::{PairRule, PairRuleError};
 pub use pass::{begin, pass, pass_on, Asked, Passed};
-pub use roles::{idle_rules, span_roles};
-pub use source::{architecture, descriptor_calls, is_kernel, Sources, StreamSource};
-pub use spans::{check_of, Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
-pub use spelling::{
-    begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose, OF_SLOW,
+pub use record_source::{architecture, descriptor_calls, is_kernel, Sources, StreamSource};
+pub use slice_pairs::{PairRule, PairRuleError};
+pub use span_rules::{idle_rules, span_roles};
+pub use spans::{
+    check_of, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent, UnpairedReason, UnpairedSpan,
 };
 pub use state::{Interval, Object, Reason, Sleep, State, Waker};
-pub use steps::{has_dump, Step, StepPlan, Steps};
 pub use threads::{Thread, Threads, ACTIVE_MAX, THREADS_MAX};
 pub use timeline::Timeline;
+pub use tracer_names::{
+    begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose, OF_SLOW,
+};
 pub use world::{Blind, EndingRecord, World};

@@ -12,10 +12,10 @@ use strata_ctf::read::Event;
 
 use crate::calls::CallId;
 use crate::counters::CounterValue;
-use crate::hidden::Unfollowed;
+use crate::hidden_threads::Unfollowed;
 use crate::id::ThreadId;
 use crate::names::Name;
-use crate::spans::{AloneSpan, Span};
+use crate::spans::{Span, UnpairedSpan};
 use crate::state::{Interval, Object};
 use crate::world::World;
 
@@ -223,7 +223,7 @@ pub trait Observer {
     fn span(&mut self, _world: &World, _span: &Span) {}
 
     /// Called for a begin or an end of a span without its partner.
-    fn alone(&mut self, _world: &World, _span: &AloneSpan) {}
+    fn unpaired_span(&mut self, _world: &World, _span: &UnpairedSpan) {}
 
     /// Called when a record has a value of a counter.
     fn counter(&mut self, _world: &World, _value: &CounterValue) {}
@@ -319,9 +319,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.span(world, span);
     }
 
-    fn alone(&mut self, world: &World, span: &AloneSpan) {
-        self.0.alone(world, span);
-        self.1.alone(world, span);
+    fn unpaired_span(&mut self, world: &World, span: &UnpairedSpan) {
+        self.0.unpaired_span(world, span);
+        self.1.unpaired_span(world, span);
     }
 
     fn counter(&mut self, world: &World, value: &CounterValue) {

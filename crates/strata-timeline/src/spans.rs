@@ -9,15 +9,15 @@
 //! | a thread | spans of a thread are nested: the end belongs to the latest open begin of the same pair | by thread |
 //! | neither | the latest begin of the process, that of the same CPU first | a guess, and reported as one |
 //!
-//! An end closes the spans that began within its own and have no end: these are reported as alone ([`AloneSpan`], with
-//! the reason [`Alone`]), as are begins that are open when the trace ends and ends without a begin. After a loss of
+//! An end closes the spans that began within its own and have no end: these are reported as unpaired ([`UnpairedSpan`], with
+//! the reason [`UnpairedReason`]), as are begins that are open when the trace ends and ends without a begin. After a loss of
 //! records nothing is paired across the gap that could be wrong.
 //!
 //! A [`Span`] also has the time that its thread spent running, runnable and blocked meanwhile ([`Spent`]), from the
 //! thread's states.
 //!
 //! Memory is bounded: spans without a thread's stack are limited in number, a stack in depth, and a text key to 256
-//! bytes with a hash for the rest. What exceeds that is reported as alone, and never paired wrongly.
+//! bytes with a hash for the rest. What exceeds that is reported as unpaired, and never paired wrongly.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -144,7 +144,7 @@ pub enum Paired {
 
 /// The reason for which a begin or an end of a span has no partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Alone {
+pub enum UnpairedReason {
     /// An end whose begin is missing, or in another thread.
     NoBegin,
     /// A begin whose end is missing, or in another thread.
@@ -249,7 +249,7 @@ impl Span {
 
 /// A begin or an end of a span without its partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AloneSpan {
+pub struct UnpairedSpan {
     /// The span's name.
     pub name: Name,
     /// The thread of the record.
@@ -257,7 +257,7 @@ pub struct AloneSpan {
     /// The time of the record \[ns since 1970\].
     pub time: i64,
     /// The reason for which there is no partner.
-    pub why: Alone,
+    pub why: UnpairedReason,
     /// True if the record was selected.
     pub selected: bool,
 }
@@ -283,9 +283,9 @@ pub(crate) struct OpenSpan {
 }
 
 impl OpenSpan {
-    pub(crate) fn alone(&self, why: Alone) -> AloneSpan {
+    pub(crate) fn unpaired(&self, why: UnpairedReason) -> UnpairedSpan {
         let OpenSpan { name, thread, begin: time, selected, .. } = *self;
-        AloneSpan { name, thread, time, why, selected }
+        UnpairedSpan { name, thread, time, why, selected }
     }
 }
 
@@ -313,18 +313,18 @@ pub(crate) struct OpenSpans {
 }
 
 impl OpenSpans {
-    /// Begins a span with a key. Reports an open span with the same key and process as alone.
+    /// Begins a span with a key. Reports an open span with the same key and process as unpaired.
     pub(crate) fn begin_key(
         &mut self,
         key: KeyRef<'_>,
         span: OpenSpan,
-        alone: &mut dyn FnMut(AloneSpan),
+        unpaired: &mut dyn FnMut(UnpairedSpan),
     ) {
         let place = SpanPlace::Key(span.pair, key.keep());
         if let Some(before) = self.take(&place, |open| open.home == span.home) {
-            alone(before.alone(Alone::Again));
+            unpaired(before.unpaired(UnpairedReason::Again));
         }
-        self.push(place, span, alone);
+        self.push(place, span, unpaired);
     }
 
     /// Begins a span of a thread that is known only by its number in its process.
@@ -333,19 +333,19 @@ impl OpenSpans {
         home: Home,
         number: i64,
         span: OpenSpan,
-        alone: &mut dyn FnMut(AloneSpan),
+        unpaired: &mut dyn FnMut(UnpairedSpan),
     ) {
-        self.push(SpanPlace::Thread(home, number), span, alone);
+        self.push(SpanPlace::Thread(home, number), span, unpaired);
     }
 
     /// Begins a span of a process, if records do not say their thread.
-    pub(crate) fn begin_process(&mut self, span: OpenSpan, alone: &mut dyn FnMut(AloneSpan)) {
-        self.push(SpanPlace::Process(span.home), span, alone);
+    pub(crate) fn begin_process(&mut self, span: OpenSpan, unpaired: &mut dyn FnMut(UnpairedSpan)) {
+        self.push(SpanPlace::Process(span.home), span, unpaired);
     }
 
-    fn push(&mut self, place: SpanPlace, span: OpenSpan, alone: &mut dyn FnMut(AloneSpan)) {
+    fn push(&mut self, place: SpanPlace, span: OpenSpan, unpaired: &mut dyn FnMut(UnpairedSpan)) {
         if self.count >= OPEN_MAX {
-            return alone(span.alone(Alone::TooMany));
+            return unpaired(span.unpaired(UnpairedReason::TooMany));
         }
         self.count += 1;
         self.open.entry(place).or_default().push(span);
@@ -365,18 +365,18 @@ impl OpenSpans {
     }
 
     /// Removes and returns the open span of a thread that is known only by its number within its process. Reports the
-    /// spans within it as alone.
+    /// spans within it as unpaired.
     pub(crate) fn end_thread(
         &mut self,
         home: Home,
         number: i64,
         (pair, address): (u32, Option<u64>),
-        alone: &mut dyn FnMut(AloneSpan),
+        unpaired: &mut dyn FnMut(UnpairedSpan),
     ) -> Option<OpenSpan> {
         let place = SpanPlace::Thread(home, number);
         let stack = self.open.get_mut(&place)?;
         let before = stack.len();
-        let found = end(stack, (pair, address), alone);
+        let found = end(stack, (pair, address), unpaired);
         self.count -= before - stack.len();
         if stack.is_empty() {
             self.open.remove(&place);
@@ -419,15 +419,15 @@ impl OpenSpans {
 }
 
 /// Removes and returns the latest span of a stack with this pair and address. Reports the spans that began within it as
-/// alone: the thread left them in some other way, such as an exception.
+/// unpaired: the thread left them in some other way, such as an exception.
 pub(crate) fn end(
     stack: &mut Vec<OpenSpan>,
     (pair, address): (u32, Option<u64>),
-    alone: &mut dyn FnMut(AloneSpan),
+    unpaired: &mut dyn FnMut(UnpairedSpan),
 ) -> Option<OpenSpan> {
     let is_same = |of: Option<u64>| of.zip(address).is_none_or(|(begin, end)| begin == end);
     let at = stack.iter().rposition(|open| open.pair == pair && is_same(open.address))?;
-    stack.drain(at + 1..).rev().for_each(|inner| alone(inner.alone(Alone::NoEnd)));
+    stack.drain(at + 1..).rev().for_each(|inner| unpaired(inner.unpaired(UnpairedReason::NoEnd)));
     stack.pop()
 }
 

@@ -10,11 +10,11 @@ mod requests;
 mod softirqs;
 
 use crate::engine::Engine;
-use crate::fact::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
-use crate::hidden::Unfollowed;
+use crate::facts::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
+use crate::hidden_threads::Unfollowed;
 use crate::id::ThreadId;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, UnpairedCall};
-use crate::spans::{AloneSpan, Home, KeyRef, Paired, Span, Spent};
+use crate::spans::{Home, KeyRef, Paired, Span, Spent, UnpairedSpan};
 use crate::state::{Interval, Object, State, Waker};
 use crate::world::World;
 
@@ -146,10 +146,10 @@ impl Observer for Told {
         }
     }
 
-    fn alone(&mut self, world: &World, span: &AloneSpan) {
+    fn unpaired_span(&mut self, world: &World, span: &UnpairedSpan) {
         let id = span.thread.map_or(-1, |thread| tid(world, thread));
         let name = world.names.text(span.name);
-        self.lines.push(format!("{id}: alone {name} {} {:?}", span.time, span.why));
+        self.lines.push(format!("{id}: unpaired {name} {} {:?}", span.time, span.why));
     }
 }
 
@@ -741,11 +741,11 @@ fn spans_of_threads_that_interleave_are_each_in_its_own() {
     machine.span(60, (0, 0, Some(6)), end);
     let told = machine.finish();
     assert_eq!(told.of(5)[0], "span pool:job 10..30");
-    assert_eq!(told.of(6)[..2], ["span pool:job 20..50", "alone pool:job 60 NoBegin"]);
+    assert_eq!(told.of(6)[..2], ["span pool:job 20..50", "unpaired pool:job 60 NoBegin"]);
 }
 
 #[test]
-fn spans_with_keys_end_in_any_thread_and_one_begun_again_is_alone() {
+fn spans_with_keys_end_in_any_thread_and_one_begun_again_is_unpaired() {
     let mut machine = Machine::new();
     let of = |machine: &mut Machine, begins, key| {
         let mark = machine.mark("shop:order", begins);
@@ -763,9 +763,9 @@ fn spans_with_keys_end_in_any_thread_and_one_begun_again_is_alone() {
     let told = machine.finish();
     let wanted = [
         "span shop:order 20..30 begun by 6 Key",
-        "alone shop:order 50 Again",
+        "unpaired shop:order 50 Again",
         "span shop:order 60..70 Key",
-        "alone shop:order 80 NoBegin",
+        "unpaired shop:order 80 NoBegin",
         "span shop:order 90..92 Key",
     ];
     assert_eq!(told.of(5)[..5], wanted, "{:?}", told.lines);
@@ -803,11 +803,11 @@ fn spans_left_by_a_jump_and_spans_around_discarded_records_have_no_length() {
     let told = machine.finish();
     let spans: Vec<_> = told.of(5).into_iter().filter(|line| !line.contains("unknown")).collect();
     let wanted = [
-        "alone a:inner 20 NoEnd",
+        "unpaired a:inner 20 NoEnd",
         "span a:outer 10..30",
-        "alone a:outer 40 Gap",
+        "unpaired a:outer 40 Gap",
         "span a:outer 60..70",
-        "alone a:inner 80 NoEnd",
+        "unpaired a:inner 80 NoEnd",
     ];
     assert_eq!(spans, wanted);
 }
@@ -824,9 +824,9 @@ fn spans_of_functions_end_by_their_addresses() {
     machine.span(40, here, end(2)).span(50, here, end(9)).span(60, here, end(1));
     let told = machine.finish();
     let wanted = [
-        "alone functions 30 NoEnd",
+        "unpaired functions 30 NoEnd",
         "span functions 20..40",
-        "alone functions 50 NoBegin",
+        "unpaired functions 50 NoBegin",
         "span functions 10..60",
     ];
     assert_eq!(told.of(5)[..4], wanted, "{:?}", told.lines);

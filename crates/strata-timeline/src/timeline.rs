@@ -17,17 +17,17 @@ use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
 use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 
-use crate::before::FactsBefore;
 use crate::binding::{Binding, NumberedCalls};
 use crate::counters::CounterRoles;
+use crate::descriptor_steps::Step;
 use crate::engine::Engine;
-use crate::fact::{Fact, More, Spot};
-use crate::hidden::Hidden;
+use crate::facts::{Fact, More, Spot};
+use crate::hidden_threads::Hidden;
 use crate::id::ThreadId;
 use crate::observer::Observer;
-use crate::source::{Sources, StreamSource};
+use crate::record_source::{Sources, StreamSource};
 use crate::spans::{Home, SpanRoles};
-use crate::steps::Step;
+use crate::state_before::FactsBefore;
 use crate::world::{EndingRecord, World};
 
 /// The properties of a stream that hold for all of its records.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::calls::Calls;
 use crate::descriptors::{Descriptors, OpenedFor, TableId};
-use crate::hidden::{Hidden, HiddenThread};
+use crate::hidden_threads::{Hidden, HiddenThread};
 use crate::id::ThreadId;
 use crate::names::{Name, NameKind, Names};
 use crate::state::{Object, State};

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::{json, Value};
 use strata_timeline::{CounterPlace, ThreadId, World};
 
-use crate::coding::put_item;
-use crate::counter::value;
+use crate::counter_coding::value;
 use crate::item::{Item, Kind, KINDS};
+use crate::item_coding::put_item;
 use crate::lane::Lane;
-use crate::maker::{Track, TrackKind};
+use crate::lane_builder::{Track, TrackKind};
 use crate::model::Model;
 
 /// Version of the layout of tiles and of all other answers; a page with another version sends requests that do not
@@ -496,7 +496,7 @@ pub fn path(
     };
     let (world, maker) = (model.timeline.world(), &model.maker);
     let range = (base.time(from), base.time(to));
-    let found = crate::path::path(maker, world, thread, range)?;
+    let found = crate::critical_path::path(maker, world, thread, range)?;
     let steps = found.steps.iter().map(|step| {
         let (from, to) = (base.since(step.from), base.since(step.to));
         json!({

@@ -3,7 +3,7 @@
 //! A process is one of them if its ancestors lead to the process that recorded the command. A thread whose ancestors the
 //! trace does not say is none; `--mine` of `strata view` also uses what else tells of them.
 
-use strata_analyze::mine::recorders;
+use strata_analyze::command_descendants::recorders;
 use strata_ctf::read::Reader;
 use strata_timeline::{Sources, ThreadId, World};
 

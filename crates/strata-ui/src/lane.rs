@@ -3,9 +3,9 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use crate::coding::{put_item, Items};
 use crate::item::{Item, Merger, KINDS};
-use crate::store::{BlockPlace, BlockStore};
+use crate::item_coding::{put_item, Items};
+use crate::item_store::{BlockPlace, BlockStore};
 
 /// Levels that are stored in addition to the slices; a cell at a level is 2^level ns wide. Levels between them are made
 /// from the next finer one on request.

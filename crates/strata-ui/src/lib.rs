@@ -8,34 +8,34 @@
 #![forbid(unsafe_code)]
 
 mod answers;
-mod coding;
 mod command;
 mod connections;
-mod counter;
-mod guard;
+mod counter_coding;
+mod critical_path;
 mod item;
+mod item_coding;
+mod item_store;
 mod lane;
-mod maker;
+mod lane_builder;
 mod model;
-mod names;
+mod name_table;
 mod overview;
-mod path;
 mod query;
 mod readers;
 mod records;
 mod report;
+mod request_guard;
 mod rights;
-mod saved;
+mod saved_page;
 mod server;
 mod shown;
 mod snapshots;
-mod start;
-mod store;
+mod start_server;
 #[cfg(test)]
 mod testing;
 
 pub use rights::give_up_root;
-pub use saved::SavedPage;
+pub use saved_page::SavedPage;
 pub use shown::{Source, Traces};
 pub use snapshots::{SnapshotTaker, Snapshots};
-pub use start::{save, Ready, Server, StartError};
+pub use start_server::{save, Ready, Server, StartError};

@@ -16,7 +16,7 @@ use strata_timeline::span_roles;
 use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline};
 
 use crate::command::Recorders;
-use crate::maker::Maker;
+use crate::lane_builder::Maker;
 use crate::overview::{Gap, Gaps, Overview};
 
 /// Number of messages after which the pass lets requests read the model: less than a millisecond.

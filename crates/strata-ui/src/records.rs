@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use strata_analyze::debug_info::SourceOptions;
-use strata_analyze::derived::DerivedFacts;
+use strata_analyze::derived_facts::DerivedFacts;
 use strata_analyze::pipeline::{self, Job, PipelineOutput};
 use strata_analyze::render::{Format, Options};
 use strata_ctf::read::{Reader, Selection, TimeRange};

@@ -40,10 +40,10 @@ use strata_ctf::read::TimeRange;
 
 use crate::answers;
 use crate::connections::{Connections, Standing};
-use crate::guard::{check_source, check_token, Token};
 use crate::query::Query;
 use crate::records::records;
 use crate::report::{compare, compare_command, report};
+use crate::request_guard::{check_source, check_token, Token};
 use crate::shown::{pass, Shown};
 use crate::snapshots::Snapshots;
 

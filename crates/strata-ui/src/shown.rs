@@ -13,9 +13,9 @@ use strata_analyze::debug_info::SourceOptions;
 use strata_ctf::read::{Follow, Reader, Stream};
 
 use crate::answers::{Base, VERSION};
-use crate::guard::Token;
 use crate::model::SharedModel;
 use crate::readers::Readers;
+use crate::request_guard::Token;
 
 /// How the traces are read.
 #[derive(Debug)]

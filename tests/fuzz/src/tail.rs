@@ -5,7 +5,7 @@ use rustix::fs::{memfd_create, MemfdFlags};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use strata_collect::tail::{packets, Of};
+use strata_collect::ring_recovery::{packets, Of};
 use strata_ctf::packet::HEADER_BYTES;
 use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, LossMode, RecordHeader,

@@ -18,7 +18,8 @@ use strata_timeline::span_roles;
 use strata_timeline::PairRule;
 use strata_timeline::{pass_on, Asked, Passed};
 use strata_timeline::{
-    Alone, AloneSpan, Call, Interval, Observer, Span, SpanRoles, ThreadId, Timeline, World,
+    Call, Interval, Observer, Span, SpanRoles, ThreadId, Timeline, UnpairedReason, UnpairedSpan,
+    World,
 };
 
 use crate::files::{root, Files};
@@ -184,7 +185,7 @@ fn check(reader: &Reader, flags: u8) {
     let world = passed.timeline.world();
     let ((truth, (threads, stacks)), ((spans, memory), ((flame, calls), history))) = seen;
 
-    assert_eq!(truth.begins, truth.spans + truth.alone_begins, "each begin is told once");
+    assert_eq!(truth.begins, truth.spans + truth.unpaired_begins, "each begin is told once");
     let calls = calls.finish(world, syscalls::By::Thread);
     let counted: u64 = calls.rows.iter().map(|row| row.times.count).sum();
     assert_eq!((counted, calls.all.times.count), (truth.calls, truth.calls));
@@ -254,7 +255,7 @@ struct Truth {
     begins: u64,
     spans: u64,
     span_nanos: u64,
-    alone_begins: u64,
+    unpaired_begins: u64,
     calls: u64,
     blocked: u64,
     /// Records of the kernel, which have stacks, but those that describe.
@@ -296,7 +297,7 @@ impl Observer for Truth {
         }
     }
 
-    fn alone(&mut self, _: &World, span: &AloneSpan) {
-        self.alone_begins += u64::from(span.why != Alone::NoBegin);
+    fn unpaired_span(&mut self, _: &World, span: &UnpairedSpan) {
+        self.unpaired_begins += u64::from(span.why != UnpairedReason::NoBegin);
     }
 }

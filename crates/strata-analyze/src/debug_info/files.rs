@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_text::demangled;
 
-use super::budget::Budget;
-use super::classes::CodeFile;
 use super::elf::ElfFile;
 use super::lines::KnownAddress;
+use super::lookup_limits::Budget;
+use super::stack_fields::CodeFile;
 use super::symbols::Symbols;
 
 /// The most files of programs that are looked up.

@@ -11,10 +11,10 @@ use strata_ctf::read::{Event, EventClass, FieldKind, FieldRef, Reader, Scope};
 use strata_text::json::quoted;
 use strata_timeline::is_kernel;
 
-use super::budget::{size, Budget, Charge, BYTES_MAX};
-use super::classes::number;
 use super::elf::open_plain;
 use super::files::SourceOptions;
+use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
+use super::stack_fields::number;
 
 /// The name of a field, and the function at the address in it.
 pub type NamedFunction = (Arc<str>, Vec<u8>);

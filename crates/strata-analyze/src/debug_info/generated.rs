@@ -12,8 +12,8 @@ use std::sync::Arc;
 use strata_ctf::read::{Event, FieldRef, Message, Reader, Scope, Stream, TimeRange, Trace, Value};
 use strata_ctf::state_dump;
 
-use super::budget::{size, Budget, Charge, BYTES_MAX};
-use super::classes::number;
+use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
+use super::stack_fields::number;
 
 /// The event that names a piece of code.
 pub(super) const CODE_NAME: &str = "lttng_statedump_code_name";

@@ -2,10 +2,10 @@
 
 use strata_ctf::read::{Event, FieldRef, Value};
 
-use super::classes::{
+use super::process_objects::ProcessObjects;
+use super::stack_fields::{
     number, CodeEventFields, CodeEventKind, CodeFile, CodeFiles, MappedObject, BUILD_ID,
 };
-use super::process::ProcessObjects;
 
 /// The most objects of a process that are kept, since traces are not trusted.
 pub(super) const OBJECTS: usize = 1 << 12;

@@ -13,8 +13,8 @@ use gimli::{
     SectionId, Unit, UnitOffset, UnitType,
 };
 
-use super::budget::{size, Budget, Charge, BYTES_MAX};
 use super::elf::ElfFile;
+use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
 
 /// The deepest nesting of entries in a unit. Compilers write some 30 levels.
 pub(super) const DEPTH_MAX: usize = 256;

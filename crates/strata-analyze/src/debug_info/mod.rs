@@ -3,34 +3,34 @@
 //!
 //! The result is that of babeltrace2's component `filter.lttng-utils.debug-info`, in the same format.
 
-mod before;
 #[cfg(test)]
 mod before_tests;
-mod budget;
-mod classes;
-mod data;
+mod compressed_symbols;
 mod elf;
 mod files;
 mod functions;
 mod generated;
 mod kernel;
 mod lines;
+mod lookup_limits;
 mod objects;
-mod packed;
-mod process;
-pub(crate) mod recorder;
+mod objects_before_dump;
+mod process_objects;
+pub(crate) mod recorder_frames;
 mod source;
+mod stack_fields;
 mod stacks;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod variables;
 
-pub use data::Variables;
 pub use files::{SourceOptions, SymbolFiles};
 pub use functions::{
     function_field, functions_json, kernel_classes, KernelFunctions, NamedFunction,
 };
-pub use recorder::is_sample;
+pub use recorder_frames::is_sample;
 pub use source::ANONYMOUS;
 pub(crate) use source::NO_FRAME_POINTER;
 pub use source::{InlinedFunction, ResolvedPlace, Source, StackFrame, Stacks};
+pub use variables::Variables;

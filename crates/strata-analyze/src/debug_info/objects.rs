@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use strata_ctf::read::{Event, FieldRef, Reader, Trace, Value};
 
-use super::before::ObjectsBefore;
-use super::budget::Budget;
-use super::classes::{
+use super::generated::GeneratedCode;
+use super::kernel::{map, ProcessChange, ProcessNews, OBJECTS};
+use super::lookup_limits::Budget;
+use super::objects_before_dump::ObjectsBefore;
+use super::process_objects::ProcessObjects;
+use super::stack_fields::{
     number, CodeEventClass, CodeEventFields, CodeEventKind, CodeFile, CodeFiles, MappedObject,
     DUMP_END,
 };
-use super::generated::GeneratedCode;
-use super::kernel::{map, ProcessChange, ProcessNews, OBJECTS};
-use super::process::ProcessObjects;
 use super::stacks;
 
 /// The most processes that are kept, since traces are not trusted.

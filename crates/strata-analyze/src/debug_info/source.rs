@@ -8,11 +8,11 @@ use std::sync::Arc;
 use strata_ctf::kernel_symbols::FUNCTION_BYTES_MAX;
 use strata_ctf::read::{Event, Reader};
 
-use super::classes::{FileNumber, MappedObject};
 use super::files::SourceOptions;
 use super::functions::{KernelFunctions, NamedFunction};
 use super::objects::Objects;
-use super::recorder::{frames_of_recorder, is_sample};
+use super::recorder_frames::{frames_of_recorder, is_sample};
+use super::stack_fields::{FileNumber, MappedObject};
 
 /// The most memory for remembered places, and the memory of each in addition to its texts \[byte\].
 const PLACES_BYTES: usize = 64 << 20;

@@ -4,11 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::budget::{size, Budget, Charge, BYTES_MAX};
-use super::classes::BUILD_ID;
+use super::compressed_symbols::unpack;
 use super::elf::{identity, open_plain, ElfFile, Segment, DYNSYM, SYMTAB};
 use super::lines::{KnownAddress, Lines, NAME_MAX};
-use super::packed::unpack;
+use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
+use super::stack_fields::BUILD_ID;
 
 /// The most bytes of a symbol table that are read.
 const TABLE_MAX: u64 = 512 << 20;

@@ -6,12 +6,12 @@ use strata_text::json::quoted;
 
 use super::clock::ClockStyle;
 use super::escape::{csv_quote, hex};
-use super::head::Head;
+use super::field_selection::{scope, FieldList, RecordPart, ShownPart};
 use super::json::JsonFields;
+use super::line_head::Head;
 use super::number;
-use super::part::part_fields;
+use super::part_json::part_fields;
 use super::plan::LazyTable;
-use super::shown::{scope, FieldList, RecordPart, ShownPart};
 
 /// The selected columns.
 #[derive(Debug)]

@@ -26,37 +26,37 @@ pub(crate) mod clock;
 mod csv;
 #[cfg(test)]
 mod csv_tests;
+mod discarded_lines;
 pub(crate) mod escape;
+pub(crate) mod field_selection;
 mod format;
-mod head;
 pub mod json;
 pub mod line;
-mod mark;
+mod line_head;
 pub mod number;
 mod options;
-pub(crate) mod order;
-mod part;
+mod part_json;
 pub(crate) mod plan;
 #[cfg(test)]
 mod record_tests;
-pub(crate) mod shown;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod time_parser;
+pub(crate) mod uncertain_order;
 mod value;
-mod when;
 
 pub use clock::{ClockStyle, Stamp};
 pub use escape::csv_quote;
+pub use field_selection::{FieldList, RecordPart};
 pub use format::Format;
-pub use head::{Head, HeadItem};
 pub use jiff::tz::TimeZone;
 pub use line::Lines;
+pub use line_head::{Head, HeadItem};
 pub use options::Options;
-pub use order::Clocks;
-pub use shown::{FieldList, RecordPart};
 pub use threads::ThreadNames;
-pub use when::{When, WhenError};
+pub use time_parser::{When, WhenError};
+pub use uncertain_order::Clocks;
 
 use strata_ctf::read::{Discarded, Event, Reader};
 use strata_text::json::quoted;
@@ -68,12 +68,12 @@ use crate::debug_info::{
 
 use clock::ClockText;
 use csv::CsvColumns;
+use field_selection::{Masked, ShownPart};
 use line::TextPiece;
 pub(crate) use line::TextSink;
-use order::TimeOrder;
-use part::part_fields;
+use part_json::part_fields;
 use plan::{ClassPlan, LazyTable, PacketPlan, PartPlan};
-use shown::{Masked, ShownPart};
+use uncertain_order::TimeOrder;
 use value::ValueWriter;
 
 /// A place in the text for the time since the previous event record, which was not known.
@@ -276,7 +276,9 @@ impl Renderer {
             style => style,
         };
         let mut line = Vec::new();
-        mark::write(&mut line, discarded, &|ns| time_text(style, &self.options.zone, ns));
+        discarded_lines::write(&mut line, discarded, &|ns| {
+            time_text(style, &self.options.zone, ns)
+        });
         match self.options.colours {
             true => {
                 out.extend_from_slice(b"\x1b[1;31m");
@@ -516,9 +518,9 @@ fn part_text<const COLOUR: bool>(
     let mut values = ValueWriter::<COLOUR>::new(out, &plan.leads, elements);
     match &plan.shown {
         ShownPart::Some(node) => {
-            event.visit(shown::scope(part), &mut Masked::new(node, &mut values))
+            event.visit(field_selection::scope(part), &mut Masked::new(node, &mut values))
         }
-        _ => event.visit(shown::scope(part), &mut values),
+        _ => event.visit(field_selection::scope(part), &mut values),
     };
     values.finish();
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::clock::ClockStyle;
+use super::field_selection::FieldList;
 use super::format::Format;
-use super::head::Head;
-use super::order::Clocks;
-use super::shown::FieldList;
+use super::line_head::Head;
 use super::threads::ThreadNames;
+use super::uncertain_order::Clocks;
 use crate::debug_info::{KernelFunctions, SourceOptions};
 
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use strata_ctf::read::{Event, FieldRef, Stream};
 use strata_model::schema::Structure;
 
+use super::field_selection::{RecordPart, ShownPart};
 use super::format::Format;
-use super::head::RecordedBy;
 use super::line::{Lines, TextPiece};
+use super::line_head::RecordedBy;
 use super::options::Options;
-use super::shown::{RecordPart, ShownPart};
 use super::threads::thread_of;
 use super::value::{Colours, Leads};
 

@@ -9,9 +9,9 @@ use strata_model::schema::{
 };
 use strata_model::{Base, ByteOrder, Flags};
 
+use super::field_selection::{FieldList, Masked, RecordPart, ShownPart};
 use super::json::JsonFields;
 use super::line::Lines;
-use super::shown::{FieldList, Masked, RecordPart, ShownPart};
 use super::value::{Colours, Leads, ValueWriter};
 
 fn field(name: &str, kind: FieldKind) -> FieldInfo {

@@ -11,8 +11,8 @@ use strata_ctf::environment::THREAD_NAME_OF;
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Reader, Scope, StreamPart, Value};
 use strata_model::EnvValue;
 
-use super::shown;
-use super::shown::scope;
+use super::field_selection;
+use super::field_selection::scope;
 
 /// The size of a stream's part that one worker reads at once \[byte\].
 const PART_BYTES: u64 = 4 << 20;
@@ -163,8 +163,8 @@ impl ThreadNames {
 }
 
 /// Returns the field that says which thread has recorded a class' event records, and the part that has the field.
-pub(super) fn thread_of(class: &EventClass) -> Option<(shown::RecordPart, FieldRef)> {
-    let parts = [shown::RecordPart::Common, shown::RecordPart::Context];
+pub(super) fn thread_of(class: &EventClass) -> Option<(field_selection::RecordPart, FieldRef)> {
+    let parts = [field_selection::RecordPart::Common, field_selection::RecordPart::Context];
     let find = |name| parts.iter().find_map(|&it| Some((it, class.find_in(scope(it), name)?)));
     find("vtid").or_else(|| find("tid"))
 }

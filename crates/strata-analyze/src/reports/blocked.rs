@@ -14,7 +14,7 @@ use strata_timeline::{
     ThreadId, Waker, World,
 };
 
-use super::holders::Holders;
+use super::lock_holders::Holders;
 use super::lock_names::LockNames;
 use super::threads::{ended_by, join_waits, wait, Wait, Waited};
 use strata_report::Label;

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Observer, Run, ThreadId, World};
 
-use super::programs::Programs;
+use super::program_groups::Programs;
 use super::row_limit::{RowLimit, ROWS_MAX};
 use strata_report::Label;
 

@@ -9,7 +9,7 @@ use strata_timeline::{
 };
 
 use super::longest::{Kept, Longest};
-use super::programs::Programs;
+use super::program_groups::Programs;
 use strata_report::Label;
 use strata_report::Times;
 

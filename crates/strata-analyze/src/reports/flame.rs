@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use strata_ctf::read::{Event, Reader, TimeRange};
-use strata_timeline::{Alone, AloneSpan, Interval, Observer, Paired, Span, State, ThreadId, World};
+use strata_timeline::{
+    Interval, Observer, Paired, Span, State, ThreadId, UnpairedReason, UnpairedSpan, World,
+};
 
 use super::frames::{FrameId, Frames, StackClasses, StackScopes};
-use super::left::{is_switch, waits_since, Left};
+use super::wait_starts::{is_switch, waits_since, Left};
 use crate::debug_info::Source;
 use strata_report::Label;
 
@@ -344,9 +346,9 @@ impl Observer for FlameMaker {
         }
     }
 
-    fn alone(&mut self, world: &World, span: &AloneSpan) {
+    fn unpaired_span(&mut self, world: &World, span: &UnpairedSpan) {
         // It is not told what was around them: they are in none that begins later.
-        if span.why == Alone::Gap {
+        if span.why == UnpairedReason::Gap {
             let thread = span.thread.and_then(|who| world.threads.get(who).zip(Some(who)));
             let Some((thread, who)) = thread else { return };
             if let Some(inner) = self.inner.get_mut(&who) {

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use strata_ctf::read::{Event, EventClass, FieldInfo, Scope, Visit};
 use strata_timeline::{ThreadId, World};
 
-use super::left;
-use crate::debug_info::recorder::{frames_of_recorder, is_sample};
+use super::wait_starts;
+use crate::debug_info::recorder_frames::{frames_of_recorder, is_sample};
 use crate::debug_info::{Source, ANONYMOUS, NO_FRAME_POINTER};
 
 /// The most addresses of one stack that are read.
@@ -361,7 +361,7 @@ impl StackClasses {
             let short = name.rsplit(':').next().unwrap_or(name);
             StackClass {
                 scopes: StackScopes::of(event.class()),
-                is_switch: left::is_switch(name),
+                is_switch: wait_starts::is_switch(name),
                 is_sample: is_sample(name),
                 is_description: short.starts_with("lttng_statedump_"),
                 name: name.to_owned(),

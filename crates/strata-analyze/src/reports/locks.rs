@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Call, Interval, Object, Observer, Span, ThreadId, Waker, World};
 
-use super::holders::Holders;
+use super::lock_holders::Holders;
 use super::lock_names::LockNames;
 pub use super::lock_waits::LockKind;
 use super::lock_waits::{LockId, LockWait, LockWaitFinder, LOCK_BYTES};

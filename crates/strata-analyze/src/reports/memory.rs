@@ -26,7 +26,7 @@ use strata_ctf::read::{Event, EventClass, FieldRef, Scope, TimeRange, Value};
 use strata_timeline::{is_kernel, Call, Observer, ThreadId, World};
 
 use super::frames::{FrameId, Frames};
-use super::sums::{AllocationSum, SumFields, Sums};
+use super::malloc_sums::{AllocationSum, SumFields, Sums};
 use crate::debug_info::Source;
 use strata_report::Label;
 

@@ -1,8 +1,6 @@
 //! Reports on how time was spent, computed from what a [`Timeline`](strata_timeline::Timeline) reports in one pass over
 //! all records.
 
-mod arguments;
-pub mod begun;
 pub mod blocked;
 pub mod cpu;
 pub mod diff;
@@ -10,24 +8,25 @@ pub mod files;
 pub mod flame;
 pub mod frames;
 pub mod functions;
-mod holders;
 pub mod irq;
-pub mod left;
+mod lock_holders;
 mod lock_names;
 pub mod lock_waits;
 pub mod locks;
 mod longest;
+pub mod malloc_sums;
 pub mod memory;
 #[cfg(test)]
 mod more_tests;
 pub mod offcpu;
-mod programs;
+mod program_groups;
 #[cfg(test)]
 mod programs_tests;
-mod recorded;
+mod recorded_kinds;
 mod row_limit;
 pub mod spans;
-pub mod sums;
+pub mod started_processes;
+mod syscall_arguments;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;
@@ -36,9 +35,10 @@ mod virtual_cpus;
 #[cfg(test)]
 mod virtual_cpus_tests;
 pub mod wait;
+pub mod wait_starts;
 
-pub use arguments::{arguments, fields};
 pub use lock_names::{ExecutedProcesses, LockNames};
 pub use longest::Kept;
-pub use recorded::{has_slow_calls_only, has_slow_spans_only, is_of_files, Recorded};
+pub use recorded_kinds::{has_slow_calls_only, has_slow_spans_only, is_of_files, Recorded};
 pub use strata_report::{Histogram, Label, Times, QUANTILE_ERROR};
+pub use syscall_arguments::{arguments, fields};

@@ -7,9 +7,9 @@ use strata_ctf::read::{Event, TimeRange};
 use strata_timeline::{Interval, Observer, Reason, State, ThreadId, World};
 
 use super::frames::{short, FrameId, Frames, StackScopes};
-use super::left::{is_switch, waits_since, Left};
 use super::longest::{Kept, Longest};
 use super::threads::{join_waits, sort_waits, wait, wait_of, Wait, Waited};
+use super::wait_starts::{is_switch, waits_since, Left};
 use crate::debug_info::Source;
 use strata_report::Label;
 use strata_report::Times;

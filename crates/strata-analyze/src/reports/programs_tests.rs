@@ -45,7 +45,7 @@ fn pool(hand: &Hand) -> Reader {
     let (one, two) = (job(1), job(2));
     let (done_one, done_two) = (done(8, 1), done(7, 2));
     let (work_one, work_two) = (done(8, 1), done(7, 2));
-    let (end_one, end_two, alone) = ([U32(8)], [U32(7)], [U32(7)]);
+    let (end_one, end_two, unpaired) = ([U32(8)], [U32(7)], [U32(7)]);
     let records: [Record<'_>; 9] = [
         (JOB, 100, &one),
         (JOB, 200, &two),
@@ -55,7 +55,7 @@ fn pool(hand: &Hand) -> Reader {
         (DONE, 410, &done_two),
         (WORK_END, 900, &end_one),
         (DONE, 1000, &done_one),
-        (ALONE, 1001, &alone),
+        (ALONE, 1001, &unpaired),
     ];
     let text = metadata(PROGRAM, "u32 vtid;", &events);
     let switches = [
@@ -92,7 +92,10 @@ fn spans_of_two_threads_are_alone_without_a_key_and_have_their_lengths_with_it()
     let hand = Hand::new();
     let reader = pool(&hand);
     let without = spans(&reader, &[], By::Name);
-    assert_eq!((without.all.times.count, without.alone.no_begin, without.alone.no_end), (2, 2, 2));
+    assert_eq!(
+        (without.all.times.count, without.unpaired.no_begin, without.unpaired.no_end),
+        (2, 2, 2)
+    );
     let rules = rules(&["pool:job_begin=pool:job_end:id"]);
     let report = spans(&reader, &rules, By::Name);
     let row = |name: &str| {
@@ -110,7 +113,7 @@ fn spans_of_two_threads_are_alone_without_a_key_and_have_their_lengths_with_it()
         Some("id = 1, kind = \"big\"")
     );
     // One that has an end in no record at all is no kind of spans.
-    assert_eq!((report.alone.no_begin, report.alone.no_end), (0, 0));
+    assert_eq!((report.unpaired.no_begin, report.unpaired.no_end), (0, 0));
     let idle: Vec<PairRule> =
         ["a:b=a:c", "pool:job_begin=pool:job_end"].map(|it| it.parse().unwrap()).into();
     assert_eq!(idle_rules(&reader, &idle), [&idle[0]]);
@@ -144,7 +147,10 @@ fn spans_whose_ends_have_other_ids_are_told() {
     let report = spans(&reader, &[], By::Name);
     assert_eq!((report.all.times.count, report.guesses.disagree), (2, 1));
     let report = spans(&reader, &rules(&["a:x_begin=a:x_end:request_id"]), By::Name);
-    assert_eq!((report.all.times.count, report.guesses.disagree, report.alone.no_begin), (1, 0, 1));
+    assert_eq!(
+        (report.all.times.count, report.guesses.disagree, report.unpaired.no_begin),
+        (1, 0, 1)
+    );
 }
 
 #[test]
@@ -158,7 +164,7 @@ fn discarded_records_leave_no_span_around_them() {
     let text = metadata(PROGRAM, "u32 vtid;", &events);
     let reader = hand.trace("t", &text, &[stream]).reader();
     let report = spans(&reader, &[], By::Name);
-    assert_eq!((report.all.times.count, report.all.times.total, report.alone.gap), (2, 2, 1));
+    assert_eq!((report.all.times.count, report.all.times.total, report.unpaired.gap), (2, 2, 1));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use strata_ctf::read::TimeRange;
 use strata_filter::Pattern;
 use strata_timeline::{
-    Alone, AloneSpan, Interval, Name, Observer, Paired, Reason, Span, SpanKey, Spent, State,
-    ThreadId, World,
+    Interval, Name, Observer, Paired, Reason, Span, SpanKey, Spent, State, ThreadId,
+    UnpairedReason, UnpairedSpan, World,
 };
 
 use super::longest::{Kept, Longest};
@@ -84,7 +84,7 @@ pub struct Slow {
 
 /// The number of begins and ends without a partner, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AloneCounts {
+pub struct UnpairedSpanCounts {
     /// Ends whose begin is not in the trace.
     pub no_begin: u64,
     /// Begins whose end is not in the trace.
@@ -108,8 +108,8 @@ pub struct Guesses {
     pub disagree: u64,
 }
 
-impl AloneCounts {
-    fn add(&mut self, more: AloneCounts) {
+impl UnpairedSpanCounts {
+    fn add(&mut self, more: UnpairedSpanCounts) {
         self.no_begin += more.no_begin;
         self.no_end += more.no_end;
         self.gap += more.gap;
@@ -135,7 +135,7 @@ pub struct Spans {
     /// The slowest spans, by falling time.
     pub slowest: Vec<Slow>,
     /// The number of begins and ends without a partner, which are in no row.
-    pub alone: AloneCounts,
+    pub unpaired: UnpairedSpanCounts,
     /// The number of spans that were paired without certainty, which are in rows.
     pub guesses: Guesses,
 }
@@ -180,7 +180,7 @@ pub struct SpanCounter {
     rows: HashMap<(Option<ThreadId>, Name), Row>,
     slowest: Longest<SlowCandidate>,
     /// The counts for each thread; those of unknown threads under `None`.
-    left: HashMap<Option<ThreadId>, (AloneCounts, Guesses)>,
+    left: HashMap<Option<ThreadId>, (UnpairedSpanCounts, Guesses)>,
 }
 
 impl SpanCounter {
@@ -199,7 +199,7 @@ impl SpanCounter {
     }
 
     /// Returns the counts of a thread. Threads beyond [`ROWS_MAX`] share the counts under `None`.
-    fn left_of(&mut self, thread: Option<ThreadId>) -> &mut (AloneCounts, Guesses) {
+    fn left_of(&mut self, thread: Option<ThreadId>) -> &mut (UnpairedSpanCounts, Guesses) {
         let is_full = self.left.len() >= ROWS_MAX;
         let thread = thread.filter(|_| !is_full || self.left.contains_key(&thread));
         self.left.entry(thread).or_default()
@@ -282,14 +282,14 @@ impl SpanCounter {
             }
         });
         let slowest = slowest.filter(|slow: &Slow| is_of(slow.thread)).collect();
-        let (mut alone, mut guesses) = (AloneCounts::default(), Guesses::default());
+        let (mut unpaired, mut guesses) = (UnpairedSpanCounts::default(), Guesses::default());
         for (thread, (more, guessed)) in self.left {
             if is_of(thread) {
-                alone.add(more);
+                unpaired.add(more);
                 guesses.add(guessed);
             }
         }
-        Spans { rows, all, slowest, alone, guesses }
+        Spans { rows, all, slowest, unpaired, guesses }
     }
 }
 
@@ -327,18 +327,18 @@ impl Observer for SpanCounter {
         self.rows.entry(key).or_default().add(span);
     }
 
-    fn alone(&mut self, world: &World, span: &AloneSpan) {
+    fn unpaired_span(&mut self, world: &World, span: &UnpairedSpan) {
         let is_asked_for = span.selected && self.range.contains(span.time);
         if !is_asked_for || !self.is_wanted(world, span.name) {
             return;
         }
-        let alone = &mut self.left_of(span.thread).0;
+        let unpaired = &mut self.left_of(span.thread).0;
         *match span.why {
-            Alone::NoBegin => &mut alone.no_begin,
-            Alone::NoEnd => &mut alone.no_end,
-            Alone::Gap => &mut alone.gap,
-            Alone::Again => &mut alone.again,
-            Alone::TooMany => &mut alone.too_many,
+            UnpairedReason::NoBegin => &mut unpaired.no_begin,
+            UnpairedReason::NoEnd => &mut unpaired.no_end,
+            UnpairedReason::Gap => &mut unpaired.gap,
+            UnpairedReason::Again => &mut unpaired.again,
+            UnpairedReason::TooMany => &mut unpaired.too_many,
         } += 1;
     }
 }

@@ -6,7 +6,7 @@ use strata_ctf::read::TimeRange;
 use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, UnpairedCall, World};
 
 use super::longest::{Kept, Longest};
-use super::programs::Programs;
+use super::program_groups::Programs;
 use strata_report::Label;
 use strata_report::Times;
 

@@ -16,7 +16,7 @@ use strata_timeline::{
 
 use super::irq::{kind, name_of, number_of};
 use super::threads::{ended_wait, Wait};
-use crate::mix::Mix;
+use crate::fast_hash::Mix;
 use strata_report::Label;
 
 /// The default limit on states and interrupts that are kept; 24 bytes each.

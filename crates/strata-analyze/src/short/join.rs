@@ -10,15 +10,15 @@ use strata_ctf::read::{DeferredArgument, DeferredValue};
 use strata_model::ByteOrder;
 use strata_timeline::Follower;
 
-use super::call::is_of_any;
-use super::cut::cut;
-use super::key::ThreadOrCpu;
-use super::late;
-use super::result;
-use super::seed::Seed;
-use super::unit::{Close, MarkAction, UnfinishedCall, Unit, UnitLine};
-use super::who::{self, Comm};
-use crate::mix::Mix;
+use super::call_classes::is_of_any;
+use super::call_result;
+use super::completion_key::ThreadOrCpu;
+use super::deferred_arguments;
+use super::initial_names::Seed;
+use super::line_width::cut;
+use super::text_unit::{Close, MarkAction, UnfinishedCall, Unit, UnitLine};
+use super::thread_column::{self, Comm};
+use crate::fast_hash::Mix;
 use crate::render::escape::tame_text;
 use crate::render::Options;
 
@@ -106,7 +106,7 @@ impl Joiner {
 
     /// Shows calls that were begun before a time and have not ended, without their ends, and all text that waits for
     /// them. Returns it. Each of these calls gets a line of its own for its end.
-    pub fn settle(&mut self, before: i64) -> &[u8] {
+    pub fn end_older(&mut self, before: i64) -> &[u8] {
         self.out.clear();
         loop {
             self.give(WAIT);
@@ -179,7 +179,7 @@ impl Joiner {
         let name = self.names.get(&key).or(program.as_ref()).map(Comm::as_bytes);
         let name = swapper.or(name);
         let mut out = Vec::new();
-        who::write(&mut out, name, key.tid(), self.colours);
+        thread_column::write(&mut out, name, key.tid(), self.colours);
         out
     }
 
@@ -320,13 +320,13 @@ impl Joiner {
         let is_found = found.is_some();
         if let Some((open, result)) = found {
             let mut text = close.result.clone();
-            result::duration(&mut text, open.time, close.time);
+            call_result::duration(&mut text, open.time, close.time);
             *result = Some(text);
             open.is_selected |= close.is_selected;
             program = open.program.filter(|_| close.has_succeeded);
             if let (Some(place), Some(program)) = (open.unnamed.take(), program) {
                 let mut who = Vec::new();
-                who::write(&mut who, Some(program.as_bytes()), key.tid(), colours);
+                thread_column::write(&mut who, Some(program.as_bytes()), key.tid(), colours);
                 // Nothing else is put into the line of a call that has returned.
                 if place.end <= open.line.bytes.len() {
                     open.line.bytes.splice(place, who);
@@ -344,7 +344,7 @@ impl Joiner {
         if !is_found && close.is_selected {
             let mut behind = close.result;
             if let Some((_, begin)) = cut_off {
-                result::duration(&mut behind, begin, close.time);
+                call_result::duration(&mut behind, begin, close.time);
             }
             self.line(close.line, &behind);
         }
@@ -363,7 +363,13 @@ impl Joiner {
         let (mut is_put, before) = (false, open.line.bytes.len());
         for (name, text) in deferrable.shown(argument, order) {
             // Paths are in the line already.
-            is_put |= late::put(&mut open.line.bytes, &mut open.unread, &name, &text, &mut []);
+            is_put |= deferred_arguments::put(
+                &mut open.line.bytes,
+                &mut open.unread,
+                &name,
+                &text,
+                &mut [],
+            );
         }
         let longer = open.line.bytes.len().saturating_sub(before);
         if let (true, DeferredValue::Text(program)) = (is_put && open.executes, &argument.value) {
@@ -420,12 +426,16 @@ impl Joiner {
                     return;
                 }
                 if result.is_none() {
-                    late::put_unknown(&mut open.line.bytes, &mut open.unread, &mut []);
+                    deferred_arguments::put_unknown(
+                        &mut open.line.bytes,
+                        &mut open.unread,
+                        &mut [],
+                    );
                 }
                 self.out.extend_from_slice(&open.line.bytes);
                 match result {
                     Some(result) => self.out.extend_from_slice(&result),
-                    None => result::unfinished(&mut self.out, self.colours),
+                    None => call_result::unfinished(&mut self.out, self.colours),
                 }
                 self.out.push(b'\n');
             }

@@ -9,23 +9,23 @@ use strata_ctf::read::{DeferredArgument, DeferredValue, Event, EventClass, Field
 use strata_model::{Base, ByteOrder};
 use strata_timeline::{StepPlan, Steps};
 
-use super::call::{
+use super::call_classes::{
     is_execve, is_of_any, returns, text, CallNumber, KnownCalls, RecordRole, ShortClass, ShortPart,
 };
-use super::deferrable::Unread;
-use super::key::ThreadOrCpu;
-use super::late::{self, Deferrable};
-use super::result;
-use super::unit::{Close, Hole, MarkAction, UnfinishedCall, Unit, UnitLine, UnitMark};
+use super::call_result;
+use super::completion_key::ThreadOrCpu;
+use super::deferrable_fields::Unread;
+use super::deferred_arguments::{self, Deferrable};
+use super::text_unit::{Close, Hole, MarkAction, UnfinishedCall, Unit, UnitLine, UnitMark};
+use super::thread_column::{self, Comm};
 use super::values::ShortValues;
-use super::who::{self, Comm};
-use crate::mix::Mix;
+use crate::fast_hash::Mix;
 use crate::render::clock::ClockText;
 use crate::render::escape::tame_line;
+use crate::render::field_selection::{scope, Masked, ShownPart};
 use crate::render::line::{Lines, TextSink};
-use crate::render::order::TimeOrder;
 use crate::render::plan::LazyTable;
-use crate::render::shown::{scope, Masked, ShownPart};
+use crate::render::uncertain_order::TimeOrder;
 use crate::render::{ClockStyle, FieldList, Format, Options, Stamp};
 
 /// The most event records of a unit.
@@ -431,20 +431,20 @@ impl Short {
         let said = class.procname.as_ref().and_then(|name| text(event, name));
         let process = class.process.as_ref().map(|(name, _)| &name[..]);
         if let Some(name) = said.or(process) {
-            who::write(&mut self.text, Some(name), tid, self.colours);
+            thread_column::write(&mut self.text, Some(name), tid, self.colours);
             return None;
         }
         let Some(key) = key else {
-            who::write(&mut self.text, None, None, self.colours);
+            thread_column::write(&mut self.text, None, None, self.colours);
             return None;
         };
         if tid == Some(0) {
-            who::write(&mut self.text, Some(b"swapper"), tid, self.colours);
+            thread_column::write(&mut self.text, Some(b"swapper"), tid, self.colours);
             return None;
         }
         match self.threads.get(&key).and_then(|thread| thread.name) {
             Some(name) => {
-                who::write(&mut self.text, Some(name.as_bytes()), tid, self.colours);
+                thread_column::write(&mut self.text, Some(name.as_bytes()), tid, self.colours);
                 None
             }
             None => Some((self.text.len(), key)),
@@ -585,7 +585,7 @@ impl Short {
         let time = event.time().map(|time| time.saturating_sub_unsigned(ago));
         let Some(key) = key.filter(|_| call.returns) else {
             if call.returns {
-                result::unfinished(&mut self.text, self.colours);
+                call_result::unfinished(&mut self.text, self.colours);
             } else {
                 self.text.extend_from_slice(b" = ?");
             }
@@ -716,7 +716,7 @@ impl Short {
     /// Writes the result of a call, such as ` = 3`, with the fields of the exit and its contexts.
     fn result(&mut self, event: &Event<'_>, class: &ShortClass, of: &Return<'_>, ret: Option<i64>) {
         let base = of.ret.map_or(Base::Ten, |field| field.info().base);
-        result::write(&mut self.text, self.calls.name(of.id), ret, base, self.colours);
+        call_result::write(&mut self.text, self.calls.name(of.id), ret, base, self.colours);
         let begin = self.text.len();
         self.text.extend_from_slice(b" {");
         let mut brief = ShortValues::new(&mut self.text, false);
@@ -742,7 +742,7 @@ impl Short {
         self.result(event, class, returned, ret);
         let Some(row) = self.rows.get_mut(at as usize) else { return 0 };
         if let ShortRowKind::Call { time, state, .. } = &mut row.kind {
-            result::duration(&mut self.text, *time, event.time());
+            call_result::duration(&mut self.text, *time, event.time());
             *state = CallState::Done;
         }
         row.result = begin..self.text.len();
@@ -795,7 +795,13 @@ impl Short {
         let mut line = self.text.as_bytes().get(row.text.clone()).unwrap_or_default().to_vec();
         let mut is_put = false;
         for (name, text) in deferrable.shown(argument, order) {
-            is_put |= late::put(&mut line, &mut extra.unread, &name, &text, &mut extra.paths);
+            is_put |= deferred_arguments::put(
+                &mut line,
+                &mut extra.unread,
+                &name,
+                &text,
+                &mut extra.paths,
+            );
         }
         if let (true, DeferredValue::Text(program)) = (is_put && extra.executes, &argument.value) {
             if argument.argument == 0 {
@@ -901,7 +907,7 @@ impl Short {
             }
             let mut text = Cow::Borrowed(bytes(&row.text));
             if let (CallState::Abandoned, Some(extra)) = (state, row.extra.as_deref_mut()) {
-                late::put_unknown(text.to_mut(), &mut extra.unread, &mut extra.paths);
+                deferred_arguments::put_unknown(text.to_mut(), &mut extra.unread, &mut extra.paths);
             }
             let mut from = 0;
             let mut hole = |out: &mut Lines, place: usize, what: MarkAction| {
@@ -919,7 +925,7 @@ impl Short {
             }
             out.extend_from_slice(text.get(from..).unwrap_or_default());
             match state {
-                CallState::Abandoned => result::unfinished(out, self.colours),
+                CallState::Abandoned => call_result::unfinished(out, self.colours),
                 _ => out.extend_from_slice(bytes(&row.result)),
             }
             out.push(b'\n');

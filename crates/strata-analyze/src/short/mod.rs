@@ -8,24 +8,24 @@
 //! begin of its call was before the unit, the text has a mark at that place. [`Joiner`] joins the units in order, and
 //! fills in what was unknown.
 
-mod call;
-mod cut;
-mod deferrable;
+mod call_classes;
+mod call_result;
+mod completion_key;
+mod deferrable_fields;
+mod deferred_arguments;
 pub mod errors;
+mod initial_names;
 mod join;
-mod key;
-mod late;
+mod line_width;
 mod lines;
-mod result;
-mod seed;
 #[cfg(test)]
 mod tests;
-mod unit;
+mod text_unit;
+mod thread_column;
 pub(crate) mod values;
-mod who;
 
+pub use call_result::result_text;
+pub use initial_names::Seed;
 pub use join::Joiner;
 pub use lines::{Short, WantedRecord};
-pub use result::result_text;
-pub use seed::Seed;
-pub use unit::Unit;
+pub use text_unit::Unit;

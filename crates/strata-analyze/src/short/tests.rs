@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use strata_ctf::read::{Selection, TimeRange};
 use strata_filter::Filter;
 
+use crate::command_descendants::Mine;
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
-use crate::mine::Mine;
 use crate::pipeline::{run, Job, PipelineOutput};
 use crate::render::{ClockStyle, Format, Options};
 

@@ -8,7 +8,7 @@ use strata_model::syscalls::ArgumentKind;
 use strata_model::Base;
 use strata_timeline::is_descriptor;
 
-use super::deferrable::{DeferrableField, Unread};
+use super::deferrable_fields::{DeferrableField, Unread};
 use crate::render::escape::{c_quoted, hex, tame_text};
 use crate::render::line::{Lines, TextSink};
 use crate::render::number;

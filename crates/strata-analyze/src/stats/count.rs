@@ -20,8 +20,8 @@ use strata_ctf::read::{
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
 
-use super::part::{damaged, ClassCounts, PartCounting};
-use super::tally::{PartCount, Tally};
+use super::packet_counter::{damaged, ClassCounts, PartCounting};
+use super::totals::{PartCount, Tally};
 use super::{LossMode, Stats, StreamStats, Sum, TimeColumns, TraceSpan, TraceStats};
 
 /// The size of the part that a thread takes at once \[byte\].

@@ -18,12 +18,12 @@
 //! # }
 //! ```
 
-mod absent;
 mod count;
-mod part;
-mod tally;
+mod losses;
+mod packet_counter;
+mod time_text;
 mod timeline;
-mod when;
+mod totals;
 
 #[cfg(test)]
 mod tests;
@@ -33,10 +33,10 @@ use std::path::PathBuf;
 use strata_ctf::read::FolderEnd;
 pub use strata_model::LossMode;
 
-pub use absent::{Absent, AbsentKind, AbsentRange};
 pub use count::{count, Options};
+pub use losses::{Absent, AbsentKind, AbsentRange};
+pub use time_text::{date_time, time_of_day};
 pub use timeline::TimeColumns;
-pub use when::{date_time, time_of_day};
 
 /// The most damaged places that are kept with a description. Further ones are only counted.
 pub const DAMAGE_KEPT: usize = 10_000;

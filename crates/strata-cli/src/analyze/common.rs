@@ -18,7 +18,7 @@ use strata_timeline::{Blind, Observer, SpanRoles, Timeline};
 
 use crate::reading::selection::{until_or_to, SelectionFlags};
 use crate::reading::traces::TracesFlags;
-use crate::reading::{ending, limits};
+use crate::reading::{incomplete_traces, limits};
 use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -250,7 +250,7 @@ impl TraceFlags {
         });
         line.clear();
         let passed = passed?;
-        ending::messages(reader).iter().for_each(talk::message);
+        incomplete_traces::messages(reader).iter().for_each(talk::message);
         if passed.damage > DAMAGE_SHOWN {
             let text = counted(passed.damage - DAMAGE_SHOWN, "other damage");
             talk::message(&Message { weight: Weight::Failure, text });

@@ -10,10 +10,10 @@ use strata_report::{Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
-use super::hidden;
+use super::hidden_threads;
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{by, few, length, subject};
-use super::show::show;
-use super::whose::{MineFlags, Whose, BY_OF};
 use crate::reading::selection::{refused, TIMES};
 use crate::talk::units::{count, counted, rate};
 
@@ -80,7 +80,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden::say(&made);
+    hidden_threads::say(&made);
     let world = made.passed.timeline.world();
     let by = match flags.by {
         ByFlag::Process => By::Process,
@@ -117,7 +117,7 @@ fn document(report: &CpuReport, made: &Made, flags: &CpuFlags) -> Document {
         count(switches),
         rate(per_second(switches, whole)),
     ));
-    document.fact("hidden_threads", hidden::value(made));
+    document.fact("hidden_threads", hidden_threads::value(made));
     document.fact("by", by(&flags.by));
     document.fact("column_from_ns", columns.from);
     document.fact("column_ns", columns.width);

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::Args;
-use strata_analyze::length::{parse_length, LengthError};
+use strata_analyze::duration_text::{parse_length, LengthError};
 use strata_analyze::reports::diff::{
     compare, Change, Kind, Measured, Subject, Verdict, FEW, SIGMAS,
 };
@@ -27,9 +27,9 @@ use strata_timeline::Timeline;
 use super::common::{nothing, CommonFlags, Format, Made, NamesFlags, PairFlags};
 use super::flame::folded_weights;
 use super::markdown::markdown;
+use super::process_selection::is_wanted;
+use super::report_text::show;
 use super::rows::length;
-use super::show::show;
-use super::whose::is_wanted;
 use crate::reading::selection::{OfFlags, SYNTAX};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};

@@ -11,10 +11,10 @@ use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{by, length};
-use super::show::show;
-use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::numbers::nr_kept;
+use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
 use crate::talk::units::{counted, size};
 

@@ -13,8 +13,8 @@ use strata_timeline::Timeline;
 
 use super::common::{nothing, Format, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
 use super::functions;
-use super::show::in_format;
-use super::whose::{MineFlags, Whose, BY_OF};
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::in_format;
 use crate::reading::selection::{OfFlags, SYNTAX};
 use crate::stdout;
 use crate::talk;

@@ -10,11 +10,11 @@ use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
-use super::hidden;
+use super::hidden_threads;
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{by, few, length, name};
-use super::show::show;
-use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::numbers::nr_kept;
+use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
 use crate::talk::units::{clean, counted};
 
@@ -77,7 +77,7 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden::say(&made);
+    hidden_threads::say(&made);
     let by = match flags.by {
         ByFlag::Irq => By::Irq,
         ByFlag::Cpu => By::Cpu,
@@ -137,7 +137,7 @@ fn document(report: &IrqReport, made: &Made, flags: &IrqFlags) -> Document {
         length(report.softirqs.total),
         length(made.nanos()),
     ));
-    document.fact("hidden_threads", hidden::value(made));
+    document.fact("hidden_threads", hidden_threads::value(made));
     document.fact("by", by(&flags.by));
     document.fact("quantile_error", QUANTILE_ERROR);
     document.fact("irqs", Value::Record(report.irqs.record()));

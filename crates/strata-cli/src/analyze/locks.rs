@@ -11,11 +11,11 @@ use strata_report::{Columns, Document, Figure, Part, Record, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{by, length, name};
-use super::show::show;
-use super::waits::{self, what_text};
-use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::numbers::nr_kept;
+use super::wait_text::{self, what_text};
+use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::{refused, TIMES};
 use crate::talk::units::counted;
 
@@ -126,7 +126,7 @@ fn part_record(part: &LockWaits) -> Record {
     let mut record = vec![("", Value::from(part.label.as_ref()))];
     if !part.ended_by.is_empty() {
         record.push(("ended_by", part.ended_by.into()));
-        record.push(("device", waits::device(part.device.as_ref())));
+        record.push(("device", wait_text::device(part.device.as_ref())));
         record.push(("woken_by_is_sure", part.label.as_ref().map(|_| part.is_sure).into()));
     }
     record.extend([
@@ -280,7 +280,7 @@ fn longest(report: &LocksReport) -> Part {
         .key("name", |long| address(Some(long.address)).into())
         .key("variable", |long| long.variable.clone().into())
         .key("ended_by", |long| Value::some_text(long.ended_by))
-        .nested("device", |long| waits::device(long.device.as_ref()))
+        .nested("device", |long| wait_text::device(long.device.as_ref()))
         .key("woken_by", |long| long.woken_by.as_ref().into())
         .key("woken_by_is_sure", |long| long.woken_by.as_ref().map(|_| long.is_sure).into());
     Part::section("The longest", "longest", columns.rows(&report.longest))

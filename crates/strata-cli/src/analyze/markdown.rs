@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use strata_analyze::render::TimeZone;
 use strata_report::{Document, Part, Table, Unit};
 
-use super::show::{align, cell_text};
+use super::report_text::{align, cell_text};
 use crate::stats::table::Align;
 
 /// Formats a report as Markdown. Histograms are left out.

@@ -2,18 +2,18 @@
 
 use anyhow::{bail, Result};
 use clap::Args;
+use strata_analyze::reports::malloc_sums::AllocationSum;
 use strata_analyze::reports::memory::{
     Allocated, AllocationSite, FaultSite, MemoryCounter, MemoryReport, Row,
 };
-use strata_analyze::reports::sums::AllocationSum;
 use strata_analyze::reports::Label;
 use strata_report::{Columns, Document, Part, Record, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
+use super::process_selection::{MineFlags, WantedProcesses, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{length, name, subject};
-use super::show::show;
-use super::whose::{MineFlags, WantedProcesses, Whose, BY_OF};
 use crate::reading::selection::{refused, TIMES};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};

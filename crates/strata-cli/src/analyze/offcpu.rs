@@ -7,11 +7,11 @@ use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::Made;
-use super::hidden;
+use super::hidden_threads;
+use super::report_text::show;
 use super::rows::{by, length, name};
-use super::show::show;
 use super::threads::{ThreadsFlags, DELAYS_MAX};
-use super::waits::{self, wait_text};
+use super::wait_text::{self, wait_text};
 use crate::talk::units::counted;
 
 /// Makes the report, and returns the exit status.
@@ -24,7 +24,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden::say(&made);
+    hidden_threads::say(&made);
     flags.names.say_left_out();
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
@@ -68,7 +68,7 @@ fn document(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> Documen
         length(made.nanos()),
         length(all.total),
     ));
-    document.fact("hidden_threads", hidden::value(made));
+    document.fact("hidden_threads", hidden_threads::value(made));
     document.fact("by", by(&flags.by));
     document.fact("quantile_error", QUANTILE_ERROR);
     document.fact("all", Value::Record(all.record()));
@@ -95,7 +95,7 @@ fn document(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> Documen
         .both("stack, the innermost first", "name", Unit::Text, |row| row.name.as_str().into())
         .label_keys(|row| Value::label(&row.label))
         .nested("frames", |row| row.frames.iter().collect())
-        .nested("waits", |row| waits::list(&row.waits))
+        .nested("waits", |row| wait_text::list(&row.waits))
         .nested("threads", |row| {
             let thread = |(label, count, total): &(Label, u64, u64)| {
                 vec![

@@ -11,11 +11,11 @@ use strata_session::stop::Stop;
 use strata_timeline::{SpanRole, SpanRoles, Spent, Timeline};
 
 use super::common::{CommonFlags, Made, PairFlags, EXIT_STATUS};
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{by, length, name};
-use super::show::show;
-use super::waits::{self, wait_text};
-use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::numbers::nr_kept;
+use super::wait_text::{self, wait_text};
+use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -166,7 +166,7 @@ fn rule(roles: &SpanRoles) -> String {
 
 /// Warns about guesses, and about what seems to be wrong. `rule` is a rule that would correct overlapping spans.
 fn say(report: &Spans, rule: &str) {
-    let (guesses, alone) = (report.guesses, report.alone);
+    let (guesses, unpaired) = (report.guesses, report.unpaired);
     let warn = |text| talk::message(&Message { weight: Weight::Warning, text });
     if guesses.no_thread > 0 {
         warn(format!(
@@ -189,13 +189,13 @@ fn say(report: &Spans, rule: &str) {
         ));
     }
     // A recording that begins or ends in the middle of spans leaves few of these.
-    let both = alone.no_begin.min(alone.no_end);
+    let both = unpaired.no_begin.min(unpaired.no_end);
     if both > 0 && both >= report.all.times.count / 10 {
         warn(format!(
             "{} no begin in their thread, {} no end: if spans begin in one thread and end in another, name the \
              field that says which is which: --pair {rule}",
-            counted_have(alone.no_begin, "end"),
-            counted_have(alone.no_end, "begin"),
+            counted_have(unpaired.no_begin, "end"),
+            counted_have(unpaired.no_end, "begin"),
         ));
     }
 }
@@ -224,18 +224,18 @@ fn document(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) ->
         length(made.nanos()),
         length(times.total),
     ));
-    let (alone, guesses) = (report.alone, report.guesses);
+    let (unpaired, guesses) = (report.unpaired, report.guesses);
     document.fact("by", by(&flags.by));
     document.fact("quantile_error", QUANTILE_ERROR);
     document.fact("all", Value::Record(figures(Columns::new()).record(&report.all)));
     document.fact(
         "unpaired",
         Value::Record(vec![
-            ("no_begin", alone.no_begin.into()),
-            ("no_end", alone.no_end.into()),
-            ("gap", alone.gap.into()),
-            ("again", alone.again.into()),
-            ("too_many", alone.too_many.into()),
+            ("no_begin", unpaired.no_begin.into()),
+            ("no_end", unpaired.no_end.into()),
+            ("gap", unpaired.gap.into()),
+            ("again", unpaired.again.into()),
+            ("too_many", unpaired.too_many.into()),
         ]),
     );
     document.fact(
@@ -264,11 +264,11 @@ fn document(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) ->
         }
     }
     for (count, what, why) in [
-        (alone.no_begin, "end", "without a begin in its thread in the trace"),
-        (alone.no_end, "begin", "without an end in its thread in the trace"),
-        (alone.gap, "begin", "with discarded records behind it"),
-        (alone.again, "begin", "whose key began again before it ended"),
-        (alone.too_many, "begin", "while too many spans were open"),
+        (unpaired.no_begin, "end", "without a begin in its thread in the trace"),
+        (unpaired.no_end, "begin", "without an end in its thread in the trace"),
+        (unpaired.gap, "begin", "with discarded records behind it"),
+        (unpaired.again, "begin", "whose key began again before it ended"),
+        (unpaired.too_many, "begin", "while too many spans were open"),
     ] {
         if count > 0 {
             document.push(Part::Note(format!("not counted: {} {why}", counted(count, what))));
@@ -343,7 +343,7 @@ fn slowest(slowest: &[Slow], reader: &Reader) -> Part {
         .key("begun_by", |(slow, _)| slow.begun_by.as_ref().into())
         .key("fields", |(_, fields)| fields.clone().into())
         .nested("states", |(slow, _)| states(slow.spent))
-        .nested("waits", |(slow, _)| waits::list(&slow.waits));
+        .nested("waits", |(slow, _)| wait_text::list(&slow.waits));
     Part::section("The slowest", "slowest", columns.rows(&slowest))
 }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use clap::Args;
-use strata_analyze::mine::has_command;
-use strata_analyze::reports::begun::BegunProcesses;
+use strata_analyze::command_descendants::has_command;
 use strata_analyze::reports::blocked::{BlockedCounter, BlockedReport};
 use strata_analyze::reports::spans::{self, SpanCounter, Spans};
+use strata_analyze::reports::started_processes::BegunProcesses;
 use strata_analyze::reports::syscalls::{self, SyscallCounter, Syscalls};
 use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport};
 use strata_analyze::reports::{ExecutedProcesses, Label, LockNames, Recorded};
@@ -18,16 +18,16 @@ use strata_timeline::span_roles;
 use strata_timeline::Timeline;
 
 use super::common::{nothing, say_blind, CommonFlags, Format, Made, NamesFlags, EXIT_STATUS};
-use super::hidden;
+use super::hidden_threads;
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{length, name, subject};
-use super::show::show;
 use super::summary_next::{next, NextParts};
 use super::summary_rows::{
     begun_text, begun_value, blocked_rows, blocked_text, idle_text, idle_value,
 };
 use super::threads::whole;
-use super::waits;
-use super::whose::{MineFlags, Whose, BY_OF};
+use super::wait_text;
 use crate::reading::selection::{refused, OfFlags, TIMES};
 use crate::reading::traces::TracesFlags;
 use crate::talk::units::{count, counted};
@@ -96,7 +96,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden::explain(&made);
+    hidden_threads::explain(&made);
     say_blind(&made);
     let world = made.passed.timeline.world();
     let (((calls, processes), (spans, blocked)), executed) = all;
@@ -188,7 +188,7 @@ impl SummaryParts {
         let (calls, spans, nanos) = (&self.calls.all, &self.spans.all.times, made.nanos());
         let records = counted(made.passed.records, "event record");
         let mut document = Document::new(format!("{records} in {}", length(nanos)));
-        document.fact("hidden_threads", hidden::value(made));
+        document.fact("hidden_threads", hidden_threads::value(made));
         document.fact("syscalls", calls.times.count);
         document.fact("syscall_errors", calls.errors);
         document.fact("syscall_total_ns", calls.times.total);
@@ -233,7 +233,7 @@ impl SummaryParts {
             .key("runnable_ns", |row| row.runnable().into())
             .key("blocked_ns", |row| row.blocked.into())
             .key("unknown_ns", |row| row.unknown.into())
-            .nested("waits", |row| waits::list(row.waits.get(..first).unwrap_or(&row.waits)));
+            .nested("waits", |row| wait_text::list(row.waits.get(..first).unwrap_or(&row.waits)));
         columns.rows(rows)
     }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use strata_analyze::reports::begun::BegunProcesses;
 use strata_analyze::reports::blocked::{Blocked, BlockedReport, WaitKind};
 use strata_analyze::reports::spans::Spans;
+use strata_analyze::reports::started_processes::BegunProcesses;
 use strata_analyze::reports::syscalls::Syscalls;
 use strata_analyze::reports::threads::Row;
 use strata_analyze::reports::{is_of_files, Recorded};

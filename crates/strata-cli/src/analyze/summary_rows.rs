@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use strata_analyze::reports::begun::{BegunProcesses, BegunProgram};
 use strata_analyze::reports::blocked::{runtime_of, Blocked, Idle, WaitKind};
+use strata_analyze::reports::started_processes::{BegunProcesses, BegunProgram};
 use strata_report::{Columns, Table, Value};
 
 use super::rows::{length, name};
-use super::waits::{self, wait_text};
+use super::wait_text::{self, wait_text};
 use crate::talk::units::{clean, count, counted};
 
 /// Limit on the calls that the line of threads waiting for work names.
@@ -59,7 +59,7 @@ fn runtime(row: &Blocked) -> Option<&'static str> {
 pub fn blocked_rows(rows: &[Blocked]) -> Table {
     let columns = Columns::new()
         .label_keys(|row: &Blocked| Value::label(&row.label))
-        .keys(|row| waits::record(&row.wait))
+        .keys(|row| wait_text::record(&row.wait))
         .key("kind", |row| row.kind.name().into())
         .key("variable", |row| row.variable.clone().into())
         .key("runtime", |row| runtime(row).into())

@@ -11,12 +11,12 @@ use strata_report::{Columns, Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::common::{say_blind, CommonFlags, Made, NamesFlags, EXIT_STATUS};
-use super::hidden;
+use super::hidden_threads;
+use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_text::show;
 use super::rows::{by, length, name, subject};
-use super::show::show;
-use super::waits::{self, wait_text};
-use super::whose::{MineFlags, Whose, BY_OF};
-use crate::reading::numbers::nr_kept;
+use super::wait_text::{self, wait_text};
+use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::{refused, TIMES};
 use crate::talk::units::{clean, count, counted};
 
@@ -110,7 +110,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden::say(&made);
+    hidden_threads::say(&made);
     say_blind(&made);
     let world = made.passed.timeline.world();
     let by_process = flags.by == ByFlag::Process;
@@ -149,7 +149,7 @@ pub fn whole(row: &Row) -> u64 {
 fn document(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> Document {
     let what = if flags.by == ByFlag::Process { "process" } else { "thread" };
     let mut document = Document::new(head(&report.rows, what, made.nanos()));
-    document.fact("hidden_threads", hidden::value(made));
+    document.fact("hidden_threads", hidden_threads::value(made));
     document.fact("by", by(&flags.by));
     if !report.stalls.is_empty() {
         document.fact("clock_uncertainty_ns", report.uncertainty);
@@ -207,7 +207,7 @@ fn rows(rows: &[Row], what: &'static str) -> Table {
             0 => Value::None,
             _ => Value::Record(row.delays.record()),
         })
-        .nested("waits", |row| waits::list(&row.waits))
+        .nested("waits", |row| wait_text::list(&row.waits))
         .nested("had_cpu", |row| {
             let rival = |(label, nanos): &(Option<Label>, u64)| {
                 vec![("", label.as_ref().into()), ("total_ns", (*nanos).into())]

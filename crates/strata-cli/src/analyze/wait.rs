@@ -16,11 +16,11 @@ use strata_session::stop::Stop;
 use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
 use super::common::{nothing, say_blind, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
+use super::process_selection::{is_named, is_wanted};
+use super::report_text::show;
 use super::rows::{length, name, subject};
-use super::show::show;
-use super::waits::{self, wait_text};
-use super::whose::{is_named, is_wanted};
-use super::{hidden, irq};
+use super::wait_text::{self, wait_text};
+use super::{hidden_threads, irq};
 use crate::reading::selection::{refused, TIMES};
 use crate::talk::units::{clean, count, counted, size};
 
@@ -83,7 +83,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut history, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden::say(&made);
+    hidden_threads::say(&made);
     say_blind(&made);
     let world = made.passed.timeline.world();
     let chosen = match is_span {
@@ -204,7 +204,7 @@ fn record(node: &PathPart, most: usize) -> Record {
         ("total_ns", node.nanos.into()),
     ];
     match &node.what {
-        PathPartKind::Blocked(wait) => record.push(("wait", Value::Record(waits::cause(wait)))),
+        PathPartKind::Blocked(wait) => record.push(("wait", Value::Record(wait_text::cause(wait)))),
         PathPartKind::Request(of) => {
             let AskedFor { disk, kind, bytes, sector } = &**of;
             let request = vec![
@@ -243,7 +243,7 @@ fn none_found(is_span: bool, made: &Made) -> Document {
     let mut table = Table::of(record(&nobody, 0));
     table.rows.clear();
     let mut document = Document::default();
-    document.fact("hidden_threads", hidden::value(made));
+    document.fact("hidden_threads", hidden_threads::value(made));
     document.fact("of", if is_span { "span" } else { "thread" });
     document.fact("found", 0_u64);
     document.rows(table, 0);
@@ -263,7 +263,7 @@ fn document(
     };
     let begin = time_of_day(span.from, flags.common.selection.zone());
     let mut document = Document::new(format!("{of}: {} from {begin}", length(node.nanos)));
-    document.fact("hidden_threads", hidden::value(made));
+    document.fact("hidden_threads", hidden_threads::value(made));
     document.fact("of", if is_span { "span" } else { "thread" });
     document.fact("found", found);
     document.fact("interrupts_recorded", interrupts_recorded);

@@ -8,7 +8,7 @@ use strata_report::{csv, members, Document};
 use strata_text::json::compact;
 
 use crate::analyze::common::Format;
-use crate::analyze::show;
+use crate::analyze::report_text;
 use crate::stdout;
 
 /// The output, with the format in which tables are written.
@@ -68,7 +68,7 @@ impl Screen {
 fn text(format: Format, document: &Document) -> String {
     match format {
         Format::Csv => csv(document),
-        _ => show::text(document, &TimeZone::UTC),
+        _ => report_text::text(document, &TimeZone::UTC),
     }
 }
 

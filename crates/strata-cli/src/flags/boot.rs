@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_session::plan::{Change, EnableEvents, LayerOf, Plan, Settle, SETTLE_BYTES_MIN};
 use strata_session::DEFAULT_KERNEL_RULES;
 
-use super::answer::AnswerFlags;
+use super::output_format::AnswerFlags;
 use super::rules::{parse_kernel_rules, parse_rules};
 use super::sessions::{checked_filter, split, RetentionFlags, RotateFlags};
 use crate::talk::units::parse_size;

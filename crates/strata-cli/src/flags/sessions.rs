@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_kernel::event_rules::EventSelection;
 use strata_remote::Destination;
 use strata_session::options::Rotation;
@@ -17,9 +17,9 @@ use strata_session::preload::{self, PreloadPart};
 use strata_session::Retention;
 use strata_session::{MinFree, Rules, Tracked};
 
-use super::accounts;
-use super::answer::AnswerFlags;
+use super::output_format::AnswerFlags;
 use super::probes::{as_enabled, for_session, of_lttng};
+use super::users_and_groups;
 use crate::reading::selection::parse_filter;
 use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
 
@@ -686,15 +686,15 @@ pub struct TrackFlags {
     pub of: OfSession,
 
     /// Processes, by their numbers
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = accounts::process)]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = users_and_groups::process)]
     pid: Vec<u32>,
 
     /// Processes of these users, by number or name
-    #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = accounts::user)]
+    #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = users_and_groups::user)]
     uid: Vec<u32>,
 
     /// Processes of these groups, by number or name
-    #[arg(long, value_name = "GID", value_delimiter = ',', value_parser = accounts::group)]
+    #[arg(long, value_name = "GID", value_delimiter = ',', value_parser = users_and_groups::group)]
     gid: Vec<u32>,
 
     /// Processes of these names, with '*' and '?'

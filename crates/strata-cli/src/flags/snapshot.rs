@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_remote::Destination;
 
-use super::answer::AnswerFlags;
+use super::output_format::AnswerFlags;
 
 /// `strata snapshot`.
 #[derive(Debug, Args)]

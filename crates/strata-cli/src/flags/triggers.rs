@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 use strata_session::plan::{Action, Condition, How, LayerOf, Selection, Trigger, PAUSE};
 
 use super::sessions::{checked_filter, split, OfSession};

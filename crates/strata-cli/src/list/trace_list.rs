@@ -13,7 +13,7 @@ use strata_ctf::model::{ClockClass, EnvValue};
 use strata_ctf::read::{Reader, Trace};
 use strata_session::level_name;
 
-use crate::reading::ending;
+use crate::reading::incomplete_traces;
 use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -35,7 +35,7 @@ pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
         }
     };
     written.context("list: cannot write to stdout")?;
-    ending::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(talk::message);
     let mut damaged = false;
     for damage in reader.damage() {
         damaged |= !damage.is_remark();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{bail, Result};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args};
-use strata_analyze::derived::{may_have, DerivedFacts, WantedOf};
-use strata_analyze::length::parse_length;
+use strata_analyze::derived_facts::{may_have, DerivedFacts, WantedOf};
+use strata_analyze::duration_text::parse_length;
 use strata_analyze::pipeline;
 use strata_analyze::render::{TimeZone, When, WhenError};
 use strata_ctf::read::{ClockOffset, OpenError, OpenOptions, Reader, Selection, TimeRange};
@@ -317,7 +317,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, String> {
 /// Parses a time zone: `local`, `utc`, or a name in the time zone database.
 fn parse_zone(text: &str) -> Result<TimeZone, String> {
     match text.to_ascii_lowercase().as_str() {
-        "local" => Ok(crate::talk::zone::local()),
+        "local" => Ok(crate::talk::time_zone::local()),
         "utc" => Ok(TimeZone::UTC),
         _ => TimeZone::get(text).map_err(|_| {
             format!(

@@ -20,8 +20,8 @@ use strata_session::stop::Stop;
 
 use crate::flags::live::LiveFlags;
 use crate::talk::messages::{Message, Weight};
+use crate::talk::time_zone;
 use crate::talk::units::{clean, counted};
-use crate::talk::zone;
 
 /// Longest wait for events after the end of a recording that has left no end mark.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -87,7 +87,7 @@ impl Live {
         let width = rustix::termios::tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col));
         let options = Options {
             format: Format::Short,
-            zone: zone::local(),
+            zone: time_zone::local(),
             colours: is_terminal && !asked_not && !is_dumb,
             tame: is_terminal,
             losses: true,

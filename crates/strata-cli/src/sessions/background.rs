@@ -25,7 +25,7 @@ use strata_control::{ask, Claim, ControlError, Folder, Request, VERDICT};
 
 use crate::flags::relay::absolute_to;
 use crate::flags::snapshot::SnapshotFlags;
-use crate::sessions::facts::text;
+use crate::sessions::status_fields::text;
 use crate::sessions::tar;
 use crate::stdout;
 use crate::talk;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use strata_remote::{MetricKind, MetricsText, Page, PageServer, METRICS_CONTENT_TYPE};
 use strata_session::stop::Stop;
 
-use crate::sessions::facts::{number, objects, text, Facts};
+use crate::sessions::status_fields::{number, objects, text, Facts};
 use crate::sessions::{service, statuses};
 use crate::stdout;
 use crate::talk;

@@ -6,7 +6,7 @@ use anyhow::{bail, Result};
 use serde_json::Value;
 use strata_control::{ask, Folder, Request};
 
-use crate::sessions::facts::text;
+use crate::sessions::status_fields::text;
 
 /// Returns the path, or, if it does not exist, the traces of the session of this name.
 pub fn trace_or_session(path: &Path) -> Result<PathBuf> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{json, Value};
 
-use crate::sessions::facts::{history, is, names, number, objects, text, Facts};
-use crate::sessions::killed;
-use crate::sessions::missing::{lossy_and_late, slips, unreached};
+use crate::sessions::killed_sessions;
+use crate::sessions::not_recorded::{lossy_and_late, slips, unreached};
+use crate::sessions::status_fields::{history, is, names, number, objects, text, Facts};
 use crate::sessions::statuses;
 use crate::stdout;
 use crate::talk;
@@ -38,7 +38,7 @@ pub fn run(name: Option<&str>, strict: bool, is_json: bool) -> Result<u8> {
     }
     stdout::paged("status", &text, true)?;
     for one in all.iter().filter(|one| crate::sessions::status::text(one, "state") == "killed") {
-        let text = killed::remedy(&clean(crate::sessions::status::text(one, "name")));
+        let text = killed_sessions::remedy(&clean(crate::sessions::status::text(one, "name")));
         talk::message(&Message { weight: Weight::Talk, text });
     }
     for why in all

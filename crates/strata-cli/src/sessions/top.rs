@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::{json, Map, Value};
 
-use crate::sessions::facts::{history, objects, text};
+use crate::sessions::status_fields::{history, objects, text};
 use crate::sessions::statuses;
 use crate::stdout;
 use crate::talk::units::{clean, count, rate, size, time};

@@ -10,8 +10,8 @@ use strata_session::plan::Change;
 
 use crate::flags::sessions::OfSession;
 use crate::flags::triggers::{AddTriggerFlags, RemoveTriggerFlags};
-use crate::sessions::facts::{names, number, objects, text, Facts};
-use crate::sessions::missing::doubts;
+use crate::sessions::not_recorded::doubts;
+use crate::sessions::status_fields::{names, number, objects, text, Facts};
 use crate::sessions::{done, one_of, request};
 use crate::stdout;
 use crate::talk;

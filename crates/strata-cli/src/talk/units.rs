@@ -1,8 +1,8 @@
-//! Formats and parses sizes, times and numbers. `strata_analyze::length` parses durations.
+//! Formats and parses sizes, times and numbers. `strata_analyze::duration_text` parses durations.
 
 use std::time::Duration;
 
-use strata_analyze::length::parse_duration;
+use strata_analyze::duration_text::parse_duration;
 
 pub use strata_session::options::flag_size;
 use strata_session::plan::SLOWER_NS;

@@ -15,7 +15,7 @@ use strata_text::json::compact;
 use strata_ui::Snapshots;
 
 use crate::sessions::background::{self, SnapshotOrder};
-use crate::sessions::facts::text;
+use crate::sessions::status_fields::text;
 use crate::talk::units;
 
 /// Hidden flag of the process that takes snapshots.

@@ -11,8 +11,8 @@ use strata_analyze::render::Options;
 use strata_ctf::read::{Follow, OpenError, Selection};
 use strata_session::stop::Stop;
 
-use super::say::Speaker;
-use super::target::ViewOutput;
+use super::text_output::ViewOutput;
+use super::view_messages::Speaker;
 use crate::reading::selection::SelectionFlags;
 use crate::stdout;
 use crate::talk::messages::Weight;

@@ -4,11 +4,11 @@
 //! after a different record. Packets are made anew, with sizes, times, numbers and counts of the records in them.
 
 mod class;
-mod copy;
 mod cutter;
 mod error;
+mod field_copy;
 mod file;
-mod head;
+mod packet_head;
 mod stream;
 mod writer;
 

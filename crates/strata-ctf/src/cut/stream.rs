@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::class::ClassInfo;
-use super::copy::{Copier, FieldWithoutEnd, KnownValues, PacketSource, Time};
 use super::error::CutError;
+use super::field_copy::{Copier, FieldWithoutEnd, KnownValues, PacketSource, Time};
 use super::file::PacketFile;
-use super::head::PacketHead;
+use super::packet_head::PacketHead;
 use super::writer::PacketBuilder;
 use crate::model::schema::{Location, Role, Scope};
 use crate::read::{align_up, later, low_bits, DiscardedKind, Event, Packet, StoredFiles, Stream};

@@ -1,7 +1,7 @@
 //! A cursor goes through one stream, message by message.
 //!
 //! [`Events`](super::Events) has one cursor for each stream and always shows the message with the least key. A cursor
-//! turns the packets of its [`Hop`] into messages: begins of packets, event records, losses and damage, each with a key
+//! turns the packets of its [`PacketSkipper`] into messages: begins of packets, event records, losses and damage, each with a key
 //! by which streams are merged.
 //!
 //! ```text
@@ -24,12 +24,12 @@
 //!
 //! docs/design/reading.md shows how much time an event takes, and for what.
 
-use super::at_hand::PacketAtHand;
+use super::current_packet::PacketAtHand;
 use super::damage::{Damage, DamageKind};
 use super::decode::{Bad, BadKind, DecodeState, NoRecord, RecordShape, StreamDecoder, Window};
 use super::event::Event;
 use super::files::StoredFiles;
-use super::hop::{BetweenRecords, DiscardedGap, Hop, OpenedPacket, PacketPlace};
+use super::packet_skip::{BetweenRecords, DiscardedGap, OpenedPacket, PacketPlace, PacketSkipper};
 use super::stream::{Discarded, Packet, Stream};
 use super::time::{Clock, TimeRange};
 use super::window::LONGEST;
@@ -159,7 +159,7 @@ impl<'r> Cursor<'r> {
             high: i64::MIN,
             lane: None,
             plan: None,
-            at_hand: PacketAtHand::new(Hop::new(files, stream, place, most)),
+            at_hand: PacketAtHand::new(PacketSkipper::new(files, stream, place, most)),
             at: CursorAt::End,
             last: None,
             has_records: false,
@@ -181,7 +181,7 @@ impl<'r> Cursor<'r> {
 
     /// Returns the number of bytes that were read from the stream's files.
     pub(crate) fn read(&self) -> u64 {
-        self.at_hand.hop.buffer.read()
+        self.at_hand.skipper.buffer.read()
     }
 
     /// Moves to the next message of any kind. Returns false if there is none.
@@ -190,9 +190,9 @@ impl<'r> Cursor<'r> {
         let Some(plan) = self.plan.filter(|_| self.next < self.content) else {
             return self.advance_slowly();
         };
-        let bytes = self.at_hand.hop.buffer.from(self.at_hand.skip);
+        let bytes = self.at_hand.skipper.buffer.from(self.at_hand.skip);
         let window = Window::new(bytes, self.at_hand.origin, self.content);
-        let state = &mut self.at_hand.hop.state;
+        let state = &mut self.at_hand.skipper.state;
         if plan.record(&window, self.next, state).is_err() {
             return self.advance_slowly();
         }
@@ -246,7 +246,7 @@ impl<'r> Cursor<'r> {
     fn rest_before(&self, limit: u64) -> (&[u8], u64) {
         let begin = self.next.div_ceil(8);
         let place = |byte: u64| self.at_hand.shift.wrapping_add(byte as usize);
-        let rest = self.at_hand.hop.buffer.all().get(place(begin)..place(limit / 8));
+        let rest = self.at_hand.skipper.buffer.all().get(place(begin)..place(limit / 8));
         let rest = if limit > 0 { rest } else { None };
         (rest.unwrap_or(&[]), begin.wrapping_mul(8))
     }
@@ -266,7 +266,7 @@ impl<'r> Cursor<'r> {
             self.rest_before(self.at_hand.end(self.at_hand.packet.content_bits));
         // A sum that overflows is below `base`.
         let (mut rest, mut key) = (rest_at_first, before.max(base));
-        let mut cycles = self.at_hand.hop.state.time;
+        let mut cycles = self.at_hand.skipper.state.time;
         let last = self.cap.min(last).min(until.saturating_sub(1));
         while let Some(ahead) = plan.ahead(rest, cycles) {
             let time = base.wrapping_add(ahead.time as i64);
@@ -278,7 +278,7 @@ impl<'r> Cursor<'r> {
         let bytes = rest_at_first.len() - rest.len();
         if bytes > 0 {
             self.next = begin.wrapping_add((bytes as u64).wrapping_mul(8));
-            self.at_hand.hop.state.time = cycles;
+            self.at_hand.skipper.state.time = cycles;
             self.key = key;
             self.low = self.low.max(key);
         }
@@ -307,9 +307,9 @@ impl<'r> Cursor<'r> {
         self.content = 0;
         self.at_hand.packet.content_bits = 0;
         self.truncated = None;
-        self.at_hand.hop.items.clear();
-        self.at_hand.hop.buffer.clear();
-        self.at_hand.hop.place.file = usize::MAX;
+        self.at_hand.skipper.items.clear();
+        self.at_hand.skipper.buffer.clear();
+        self.at_hand.skipper.place.file = usize::MAX;
         false
     }
 
@@ -317,7 +317,7 @@ impl<'r> Cursor<'r> {
         if let CursorAt::Record = self.at {
             self.begin();
         }
-        if let Some((key, item)) = self.at_hand.hop.items.pop_front() {
+        if let Some((key, item)) = self.at_hand.skipper.items.pop_front() {
             return self.item(key, item);
         }
         if self.next < self.at_hand.packet.content_bits {
@@ -327,7 +327,7 @@ impl<'r> Cursor<'r> {
             self.say(self.at_hand.packet.offset, what);
             return CursorStep::Skipped;
         }
-        if self.at_hand.hop.place.number >= self.bounds.packet {
+        if self.at_hand.skipper.place.number >= self.bounds.packet {
             return CursorStep::End;
         }
         if self.plan.is_some()
@@ -335,18 +335,18 @@ impl<'r> Cursor<'r> {
             && self.at_hand.packet.begin.is_none()
         {
             // If packets have no times, the clock continues from its last value.
-            self.at_hand.hop.place.time = self.at_hand.hop.state.time;
+            self.at_hand.skipper.place.time = self.at_hand.skipper.state.time;
         }
-        match self.at_hand.hop.next() {
+        match self.at_hand.skipper.next() {
             Some(opened) => self.open(opened),
-            None if self.at_hand.hop.items.is_empty() => return CursorStep::End,
+            None if self.at_hand.skipper.items.is_empty() => return CursorStep::End,
             None => {}
         }
         CursorStep::Skipped
     }
 
     fn open(&mut self, opened: OpenedPacket) {
-        let stream: &'r Stream = self.at_hand.hop.stream;
+        let stream: &'r Stream = self.at_hand.skipper.stream;
         self.plan = stream.trace.decoder.stream(opened.class);
         self.at_hand.clock = stream.trace.clocks.get(opened.class).copied().flatten();
         self.next = opened.records;
@@ -379,7 +379,7 @@ impl<'r> Cursor<'r> {
             CursorStep::Skipped => {}
             CursorStep::End => return CursorStep::End,
         }
-        if self.at_hand.hop.items.is_empty() {
+        if self.at_hand.skipper.items.is_empty() {
             self.resume();
         }
         step
@@ -430,9 +430,9 @@ impl<'r> Cursor<'r> {
         if self.pass_over(plan) {
             return CursorStep::Skipped;
         }
-        let bytes = self.at_hand.hop.buffer.from(self.at_hand.skip);
+        let bytes = self.at_hand.skipper.buffer.from(self.at_hand.skip);
         let window = Window::new(bytes, self.at_hand.origin, self.at_hand.packet.content_bits);
-        let until = match plan.record(&window, self.next, &mut self.at_hand.hop.state) {
+        let until = match plan.record(&window, self.next, &mut self.at_hand.skipper.state) {
             Ok(()) => return self.unusual(),
             Err(NoRecord::Bad(bad)) => {
                 self.bad(&bad);
@@ -454,14 +454,14 @@ impl<'r> Cursor<'r> {
         if let CursorAt::Record = self.at {
             self.begin();
         }
-        let state = &mut self.at_hand.hop.state;
+        let state = &mut self.at_hand.skipper.state;
         let previous = state.nanoseconds.or(self.last);
         let clock = self.at_hand.clock.as_ref();
         let time = clock.and_then(|clock| Some(clock.time(state.record.time?)));
         let no_date = time.is_some_and(Clock::is_end);
         state.nanoseconds = time.filter(|_| !no_date);
         let offset = self.offset();
-        self.next = self.at_hand.hop.state.record.end;
+        self.next = self.at_hand.skipper.state.record.end;
         let before = self.key.max(self.floor);
         let key = time.map_or(before, |time| time.max(before).min(self.cap.max(before)));
         if key > self.bounds.last {
@@ -497,7 +497,7 @@ impl<'r> Cursor<'r> {
             if is_undated {
                 self.say(
                     offset,
-                    self.at_hand.hop.stream.no_date(self.at_hand.hop.state.record.time),
+                    self.at_hand.skipper.stream.no_date(self.at_hand.skipper.state.record.time),
                 );
             }
             if !self.bounds.range.contains(time) {
@@ -536,22 +536,23 @@ impl<'r> Cursor<'r> {
         if need > LONGEST {
             return Some(DamageKind::TooLong { bytes: need, limit: LONGEST });
         }
-        let file = self.at_hand.hop.stream.files.get(self.at_hand.packet.file).copied()?;
+        let file = self.at_hand.skipper.stream.files.get(self.at_hand.packet.file).copied()?;
         // A text may end anywhere: double the window each time.
-        let have = if self.at_hand.hop.buffer.origin() == begin {
-            self.at_hand.hop.buffer.bytes().len()
+        let have = if self.at_hand.skipper.buffer.origin() == begin {
+            self.at_hand.skipper.buffer.bytes().len()
         } else {
             0
         };
         let twice = (have as u64).saturating_mul(2).min(LONGEST);
         let most = packet.saturating_add(content.div_ceil(8)).max(end);
         let reach = begin.saturating_add(twice).min(most).max(end);
-        let filled = self.at_hand.hop.buffer.fill(self.at_hand.hop.files, file, begin, reach);
+        let filled =
+            self.at_hand.skipper.buffer.fill(self.at_hand.skipper.files, file, begin, reach);
         self.at_hand.align();
         match filled {
-            Ok(_) if self.at_hand.hop.buffer.has(file, begin, end) => None,
+            Ok(_) if self.at_hand.skipper.buffer.has(file, begin, end) => None,
             Ok(_) => {
-                let read = self.at_hand.hop.buffer.bytes().len() as u64;
+                let read = self.at_hand.skipper.buffer.bytes().len() as u64;
                 let found = begin.saturating_add(read).saturating_sub(packet);
                 Some(DamageKind::Truncated { expected: content.div_ceil(8), found })
             }
@@ -561,13 +562,13 @@ impl<'r> Cursor<'r> {
 
     /// Reports damage in the packet, as the next message.
     fn say(&mut self, offset: u64, what: DamageKind) {
-        let damage = self.at_hand.hop.described(
+        let damage = self.at_hand.skipper.described(
             self.at_hand.packet.file,
             self.at_hand.packet.number,
             offset,
             what,
         );
-        self.at_hand.hop.items.push_back((self.key, BetweenRecords::Damage(damage)));
+        self.at_hand.skipper.items.push_back((self.key, BetweenRecords::Damage(damage)));
         self.content = 0;
     }
 
@@ -587,7 +588,7 @@ impl<'r> Cursor<'r> {
             CursorAt::Record => None,
             CursorAt::Packet => Some(Message::Packet(&self.at_hand.packet)),
             CursorAt::Discarded(gap) => Some(Message::Discarded(discarded(
-                self.at_hand.hop.stream,
+                self.at_hand.skipper.stream,
                 &self.at_hand.packet,
                 gap,
             ))),
@@ -598,7 +599,7 @@ impl<'r> Cursor<'r> {
 
     #[inline]
     fn event(&self) -> Option<Event<'_>> {
-        let DecodeState { record, nanoseconds, .. } = &self.at_hand.hop.state;
+        let DecodeState { record, nanoseconds, .. } = &self.at_hand.skipper.state;
         Some(Event {
             class: self.plan?.class(record.shape.class)?,
             at_hand: &self.at_hand,

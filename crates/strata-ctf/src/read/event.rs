@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::at_hand::PacketAtHand;
+use super::current_packet::PacketAtHand;
 use super::decode::{DecodeState, RecordShape, RecordView};
 use super::event_class::EventClass;
 use super::field::FieldRef;
 use super::stream::{Packet, Stream};
-use super::unread::UnreadFields;
+use super::unread_fields::UnreadFields;
 use super::value::Value;
 use super::visit::Visit;
 use crate::model::schema::Scope;
@@ -31,7 +31,7 @@ impl<'e> Event<'e> {
     fn view(&self) -> RecordView<'e> {
         let Event { at_hand, begin, shape, .. } = *self;
         let (bytes, origin) = at_hand.bytes();
-        RecordView { state: &at_hand.hop.state, begin, shape, bytes, origin }
+        RecordView { state: &at_hand.skipper.state, begin, shape, bytes, origin }
     }
 
     /// Returns the record's class.
@@ -43,7 +43,7 @@ impl<'e> Event<'e> {
     /// Returns the record's stream.
     #[inline]
     pub fn stream(&self) -> &'e Stream {
-        self.at_hand.hop.stream
+        self.at_hand.skipper.stream
     }
 
     /// Returns the record's packet.
@@ -57,7 +57,7 @@ impl<'e> Event<'e> {
     pub fn cycles(&self) -> Option<u64> {
         // These values are of the record that was decoded last; records after it have the same difference of time and
         // cycles.
-        let DecodeState { record, nanoseconds, .. } = &self.at_hand.hop.state;
+        let DecodeState { record, nanoseconds, .. } = &self.at_hand.skipper.state;
         let time = self.time.wrapping_sub(nanoseconds.unwrap_or(0));
         Some(record.time?.wrapping_add(time as u64))
     }
@@ -66,7 +66,7 @@ impl<'e> Event<'e> {
     /// after 2262. If the clock has no dates, the time counts from the clock's begin: see [`Event::date`].
     #[inline]
     pub fn time(&self) -> Option<i64> {
-        self.at_hand.hop.state.nanoseconds.map(|_| self.time)
+        self.at_hand.skipper.state.nanoseconds.map(|_| self.time)
     }
 
     /// Returns the record's time if it is a date. A record without a date may have [`Event::cycles`].

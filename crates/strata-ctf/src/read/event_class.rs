@@ -2,7 +2,7 @@
 
 use super::decode::ClassPlans;
 use super::field::FieldRef;
-use super::unread::UnreadFields;
+use super::unread_fields::UnreadFields;
 use super::visit::FieldInfo;
 use crate::model::schema::{self, Scope};
 use crate::model::UNREAD_FIELD;

@@ -11,7 +11,7 @@ pub struct FieldRef {
     pub(super) path: Arc<FieldPath>,
     /// The fixed place of the field, copied here since nearly every record is read through it.
     pub(super) fixed: Option<Fixed>,
-    /// The field's bit in [`UnreadFields`](super::unread::UnreadFields), as a mask; 0 if it has no bit.
+    /// The field's bit in [`UnreadFields`](super::unread_fields::UnreadFields), as a mask; 0 if it has no bit.
     pub(super) unread: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The files of all streams, opened when needed, with a limit on open files.
 
-use super::writers;
+use super::file_writers;
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -136,7 +136,7 @@ impl StoredFiles {
         let Some(file) = self.files.get(file) else { return false };
         *file.is_written.get_or_init(|| {
             let now = fs::metadata(&file.path);
-            now.is_ok_and(|now| now.len() > file.bytes || writers::any(&now))
+            now.is_ok_and(|now| now.len() > file.bytes || file_writers::any(&now))
         })
     }
 

@@ -24,18 +24,18 @@
 //! is written into the padding. So each look begins again before the last packet that was seen, and reads its size
 //! anew. Packets without event records that only continue such a packet may exist for a moment, and are skipped.
 
+use super::completeness::{self, RecordingEnd};
 use super::cursor::{Cursor, CursorBounds};
 use super::damage::OpenError;
-use super::ended::{self, RecordingEnd};
 use super::events::Events;
-use super::find;
-use super::hop::{Hop, PacketPlace};
+use super::file_writers;
+use super::find_traces;
 use super::open::{self, OpenOptions, Opening};
-use super::places::HEAD;
+use super::packet_places::HEAD;
+use super::packet_skip::{PacketPlace, PacketSkipper};
 use super::reader::{window, Reader};
 use super::stream::Stream;
 use super::time::{Clock, TimeRange};
-use super::writers;
 use crate::end_mark::IN_ENVIRONMENT;
 use crate::model::Uuid;
 use crate::progress_mark::{self, ProgressMark};
@@ -206,7 +206,7 @@ impl Follow {
     /// Returns whether a recorder is recording to this folder and may add traces to it.
     #[must_use]
     pub fn is_recorded(path: &Path) -> bool {
-        ended::look(path) == RecordingEnd::Running
+        completeness::look(path) == RecordingEnd::Running
     }
 
     /// Returns the traces as they were at the last look. Indexes of traces and streams stay the same. The classes of a
@@ -293,15 +293,16 @@ impl Follow {
             if row.last.is_none() {
                 continue;
             }
-            let mut hop = Hop::new(&self.reader.files, stream, row.start.clone(), HEAD);
+            let mut skipper =
+                PacketSkipper::new(&self.reader.files, stream, row.start.clone(), HEAD);
             let mut partly = None;
             loop {
-                let before = hop.place.clone();
-                if before.number >= row.seen || hop.next().is_none() {
+                let before = skipper.place.clone();
+                if before.number >= row.seen || skipper.next().is_none() {
                     break;
                 }
-                hop.items.clear();
-                if hop.place.reach().is_none_or(|reach| reach > upto) {
+                skipper.items.clear();
+                if skipper.place.reach().is_none_or(|reach| reach > upto) {
                     partly = Some(before);
                     break;
                 }
@@ -323,15 +324,15 @@ impl Follow {
         else {
             return;
         };
-        let mut hop = Hop::new(&self.reader.files, stream, row.place.clone(), HEAD);
+        let mut skipper = PacketSkipper::new(&self.reader.files, stream, row.place.clone(), HEAD);
         let mut is_passed = row.is_passed;
         row.start = row.place.clone();
         let (mut end, mut discarded) = (None, None);
         let mut is_first = true;
         loop {
-            let before = hop.place.clone();
-            let Some(opened) = hop.next() else { break };
-            hop.items.clear();
+            let before = skipper.place.clone();
+            let Some(opened) = skipper.next() else { break };
+            skipper.items.clear();
             if opened.truncated.is_some() && !self.has_ended {
                 break;
             }
@@ -346,13 +347,13 @@ impl Follow {
             (end, discarded) = (packet.end, packet.discarded);
             if std::mem::take(&mut is_passed) {
                 // The known packet was lent already; the packet after it was not.
-                row.start = hop.place.clone();
+                row.start = skipper.place.clone();
                 row.seen = row.start.number;
-                row.reach = hop.place.reach();
+                row.reach = skipper.place.reach();
                 row.last = Some(before);
             } else {
                 row.seen = before.number + 1;
-                row.reach = hop.place.reach();
+                row.reach = skipper.place.reach();
                 row.last = Some(before);
             }
             is_first = false;
@@ -419,7 +420,7 @@ impl Follow {
                 is_silent = true;
                 continue;
             }
-            folder.is_running = ended::look(path) == RecordingEnd::Running;
+            folder.is_running = completeness::look(path) == RecordingEnd::Running;
             is_running |= folder.is_running;
             folder.progress = match folder.is_running {
                 true => read_progress(path).or(folder.progress),
@@ -435,7 +436,7 @@ impl Follow {
             if is_running {
                 break;
             }
-            let ends = ended::of_recordings(path, &folders);
+            let ends = completeness::of_recordings(path, &folders);
             is_running |= ends.iter().any(|end| end.end == RecordingEnd::Running);
         }
         if is_silent && !is_running {
@@ -443,7 +444,7 @@ impl Follow {
                 self.next_writers = now + WRITERS_PERIOD;
                 let files = self.reader.streams().iter().flat_map(Stream::files);
                 let mut found = files.filter_map(|file| fs::metadata(file).ok());
-                self.has_writers = found.any(|file| writers::any(&file));
+                self.has_writers = found.any(|file| file_writers::any(&file));
             }
             is_running = self.has_writers;
         }
@@ -457,7 +458,7 @@ impl Follow {
         let mut folders = Vec::new();
         if now >= self.next_search || self.has_ended {
             for path in &self.paths {
-                let found = find::search(path).map(|found| found.traces).unwrap_or_default();
+                let found = find_traces::search(path).map(|found| found.traces).unwrap_or_default();
                 for folder in found.into_iter().filter(|it| !self.folders.contains_key(it)) {
                     let below = folder.strip_prefix(path).unwrap_or(Path::new(""));
                     let below = below.to_string_lossy().into_owned();
@@ -495,7 +496,7 @@ impl Follow {
                     more.push((folder.trace, new));
                 }
             }
-            let metadata = path.join(find::METADATA);
+            let metadata = path.join(find_traces::METADATA);
             let own = fs::metadata(&metadata).ok().map(|found| stamp(&found));
             let is_first = folder.stamps[1].is_none();
             if own.is_some() && own != folder.stamps[1] {
@@ -530,7 +531,7 @@ impl Follow {
                 continue;
             }
             let stamps =
-                [None, fs::metadata(folder.join(find::METADATA)).ok().map(|it| stamp(&it))];
+                [None, fs::metadata(folder.join(find_traces::METADATA)).ok().map(|it| stamp(&it))];
             let before = opening.traces.len();
             let joined = opening.take_found();
             let trace = joined.first().map_or(before, |(trace, _)| *trace);
@@ -554,7 +555,7 @@ impl Follow {
 
 /// Returns a trace's stream files and their sizes \[byte\].
 fn sizes_in(folder: &Path) -> Vec<(PathBuf, u64)> {
-    let files = find::stream_files(folder).map(|found| found.files).unwrap_or_default();
+    let files = find_traces::stream_files(folder).map(|found| found.files).unwrap_or_default();
     let sized = |file: PathBuf| Some((fs::metadata(&file).ok()?.len(), file));
     files.into_iter().filter_map(sized).map(|(bytes, file)| (file, bytes)).collect()
 }

@@ -109,7 +109,7 @@ impl Grown {
     }
 
     fn end(&self) {
-        let files = find::stream_files(&self.folder).unwrap().files.len() as u64;
+        let files = find_traces::stream_files(&self.folder).unwrap().files.len() as u64;
         let mark = EndMark { ending: Ending::Ended, files, bytes: 0, ..EndMark::RECORDING };
         fs::write(self.folder.join(FILE), mark.encode()).unwrap();
         flock(&self.lock, FlockOperation::Unlock).unwrap();

@@ -1,9 +1,9 @@
 //! Index of a stream's packets, which finds the packet at which to begin reading for a time.
 
 use super::files::StoredFiles;
-use super::hop::{Hop, PacketPlace};
 use super::lttng::{self, Unusable};
-use super::places::{is_there, Places, HEAD};
+use super::packet_places::{is_there, Places, HEAD};
+use super::packet_skip::{PacketPlace, PacketSkipper};
 use super::stream::Stream;
 use std::sync::OnceLock;
 
@@ -64,26 +64,26 @@ impl Index {
     fn found(&self, files: &StoredFiles, stream: &Stream) -> &Places {
         self.found.get_or_init(|| {
             let mut places = Places::new(self.limit);
-            let mut hop = Hop::new(files, stream, PacketPlace::default(), HEAD);
+            let mut skipper = PacketSkipper::new(files, stream, PacketPlace::default(), HEAD);
             let mut place = PacketPlace::default();
-            while hop.next().is_some() {
-                hop.items.clear();
+            while skipper.next().is_some() {
+                skipper.items.clear();
                 places.add(&place, None);
-                place = hop.place.clone();
+                place = skipper.place.clone();
             }
-            places.end(hop.place)
+            places.end(skipper.place)
         })
     }
 }
 
 /// Moves from an earlier place to the packet that is searched.
 fn walk(files: &StoredFiles, stream: &Stream, place: PacketPlace, key: i64) -> PacketPlace {
-    let mut hop = Hop::new(files, stream, place, HEAD);
+    let mut skipper = PacketSkipper::new(files, stream, place, HEAD);
     loop {
-        let place = hop.place.clone();
-        if hop.next().is_none() || !hop.place.is_before(key) {
+        let place = skipper.place.clone();
+        if skipper.next().is_none() || !skipper.place.is_before(key) {
             return place;
         }
-        hop.items.clear();
+        skipper.items.clear();
     }
 }

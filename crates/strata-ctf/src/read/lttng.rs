@@ -6,9 +6,9 @@
 
 use super::damage::DamageKind;
 use super::files::{open_regular, StoredFiles};
-use super::find::{self, StreamFiles};
-use super::hop::PacketPlace;
-use super::places::{is_there, Places};
+use super::find_traces::{self, StreamFiles};
+use super::packet_places::{is_there, Places};
+use super::packet_skip::PacketPlace;
 use super::stream::{Packet, Stream};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -73,7 +73,7 @@ pub(crate) const OTHER: Unusable = "a packet's header says something else";
 fn path(stream: &Path) -> PathBuf {
     let mut name = stream.file_name().unwrap_or_default().to_owned();
     name.push(SUFFIX);
-    stream.parent().unwrap_or(Path::new("")).join(find::INDEX).join(name)
+    stream.parent().unwrap_or(Path::new("")).join(find_traces::INDEX).join(name)
 }
 
 const SUFFIX: &str = ".idx";
@@ -86,7 +86,7 @@ pub(crate) fn glances(trace: &Path, files: &StreamFiles) -> Vec<(PathBuf, Damage
         found.extend(glance(file).map(|what| (file.clone(), what)));
     }
     let mut gone: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(trace.join(find::INDEX)).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(trace.join(find_traces::INDEX)).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.as_encoded_bytes().strip_suffix(SUFFIX.as_bytes());
         let file = name.map(|name| trace.join(OsStr::from_bytes(name)));

@@ -88,55 +88,57 @@
 //! # Ok::<(), strata_ctf::read::OpenError>(())
 //! ```
 
-mod at_hand;
+mod clock_offset;
+mod completeness;
+mod current_packet;
 mod cursor;
 mod damage;
 mod decode;
-mod deferred;
-mod ended;
+mod deferred_arguments;
 mod event;
 mod event_class;
 mod events;
 mod field;
+mod file_writers;
 mod files;
-mod find;
+mod find_traces;
 mod follow;
 mod framing;
-mod hop;
 mod index;
 mod lttng;
 pub mod metadata;
-mod offset;
 mod open;
-mod places;
+mod packet_places;
+mod packet_skip;
 mod reader;
 mod resync;
 mod select;
 mod slices;
 mod stream;
 mod time;
-mod unread;
+mod unread_fields;
 mod value;
 mod visit;
 mod window;
-mod wrapped;
-mod writers;
+mod wrapped_files;
 
 pub use crate::model::schema::Scope;
+pub use clock_offset::ClockOffset;
+pub use completeness::{FolderEnd, Missing, RecordingEnd};
 pub use cursor::Message;
 pub use damage::{Damage, DamageKind, HeaderDamage, NoteKey, OpenError};
 pub(crate) use decode::{align_up, find_nul, later, leb128, low_bits, read_bits, Leb};
 pub use decode::{Bad, BadKind};
-pub use deferred::{DeferredArgument, DeferredClass, DeferredField, DeferredKind, DeferredValue};
-pub use ended::{FolderEnd, Missing, RecordingEnd};
+pub use deferred_arguments::{
+    DeferredArgument, DeferredClass, DeferredField, DeferredKind, DeferredValue,
+};
 pub use event::Event;
 pub use event_class::EventClass;
 pub use events::Events;
 pub use field::FieldRef;
 pub(crate) use files::StoredFiles;
-pub use find::find;
+pub use find_traces::find;
 pub use follow::{Follow, IDLE};
-pub use offset::ClockOffset;
 pub use open::OpenOptions;
 pub use reader::Reader;
 pub use select::{AskedWords, DerivedValue, DerivedValues, DerivedWord, Selection};

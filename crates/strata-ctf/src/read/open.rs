@@ -1,18 +1,18 @@
 //! Opens paths: finds their traces, reads the metadata and sorts files into streams.
 
+use super::clock_offset::{self, ClockOffset};
+use super::completeness::{self, FolderEnd};
 use super::damage::{Damage, DamageKind, OpenError};
 use super::decode::Decoder;
-use super::ended::{self, FolderEnd};
 use super::files::{open_regular, StoredFiles};
-use super::find;
-use super::hop::{Hop, PacketPlace};
+use super::find_traces;
 use super::lttng;
-use super::offset::{self, ClockOffset};
-use super::places::HEAD;
+use super::packet_places::HEAD;
+use super::packet_skip::{PacketPlace, PacketSkipper};
 use super::resync;
 use super::stream::{has, mask, Stream, Trace};
 use super::time::{Clock, TimeRange};
-use super::wrapped;
+use super::wrapped_files;
 use crate::model::schema::{Role, Schema};
 use crate::model::{ClockClass, EnvValue};
 use crate::read::metadata;
@@ -46,8 +46,8 @@ pub(crate) fn open<'p>(
     let mut opening = Opening { options, ..Opening::default() };
     let mut folders = Vec::new();
     for path in paths {
-        let found = find::search(path)?;
-        opening.ends.extend(ended::of_recordings(path, &found.traces));
+        let found = find_traces::search(path)?;
+        opening.ends.extend(completeness::of_recordings(path, &found.traces));
         for folder in found.traces {
             let below = folder.strip_prefix(path).unwrap_or(Path::new("")).to_string_lossy();
             folders.push((below.into_owned(), folder));
@@ -146,12 +146,13 @@ impl Opening {
     /// Reads a trace's metadata. Folders with the same UUID are parts of one trace, recorded up to different times. The
     /// longest of their metadata is used for all of them.
     pub(crate) fn folder(&mut self, folder: &Path, below: String) -> Result<(), OpenError> {
-        let path = folder.join(find::METADATA);
+        let path = folder.join(find_traces::METADATA);
         let unreadable = |path: &Path, source| OpenError::Unreadable { path: path.into(), source };
         let text = read(&path).map_err(|source| unreadable(&path, source))?;
         let parsed = metadata::parse_tolerant(&text)
             .map_err(|error| OpenError::Metadata { path: path.clone(), error })?;
-        let files = find::stream_files(folder).map_err(|source| unreadable(folder, source))?;
+        let files =
+            find_traces::stream_files(folder).map_err(|source| unreadable(folder, source))?;
         for (path, error) in files.unreadable.iter() {
             self.file(folder, path, DamageKind::Unreadable { error: error.to_string().into() });
         }
@@ -166,7 +167,7 @@ impl Opening {
         let known = self.found.iter().position(|found| uuid.is_some() && found.schema.uuid == uuid);
         // The index of the trace will be that of `found`.
         let trace = Some(known.unwrap_or(self.found.len()));
-        let end = ended::of_trace(folder, &parsed.schema, &files);
+        let end = completeness::of_trace(folder, &parsed.schema, &files);
         self.ends.extend(end.map(|end| FolderEnd { trace, ..end }));
         let known = known.and_then(|known| self.found.get_mut(known));
         match known {
@@ -209,7 +210,7 @@ impl Opening {
     pub(crate) fn describe_again(&mut self, index: usize, mut schema: Schema) {
         let Some(old) = self.traces.get(index).cloned() else { return };
         for it in self.options.clock_offsets.iter().filter(|it| it.is_for(&old.path, &old.name)) {
-            schema.clocks.iter_mut().for_each(|clock| offset::add(clock, it.nanoseconds));
+            schema.clocks.iter_mut().for_each(|clock| clock_offset::add(clock, it.nanoseconds));
         }
         let schema = Arc::new(schema);
         let decoder = Decoder::new(Arc::clone(&schema), self.classes);
@@ -275,7 +276,7 @@ impl Opening {
         let name = name(&found.schema, &found.below);
         let mut schema = found.schema;
         for it in self.options.clock_offsets.iter().filter(|it| it.is_for(&found.path, &name)) {
-            schema.clocks.iter_mut().for_each(|clock| offset::add(clock, it.nanoseconds));
+            schema.clocks.iter_mut().for_each(|clock| clock_offset::add(clock, it.nanoseconds));
         }
         let schema = Arc::new(schema);
         let decoder = Decoder::new(Arc::clone(&schema), self.classes);
@@ -302,7 +303,7 @@ impl Opening {
             let file = self.files.add(path, bytes);
             let mut probe = self.probe(trace, file);
             let only = self.stream(trace, probe.class, probe.id, vec![file]);
-            if let Some(oldest) = wrapped::oldest(&self.files, &only) {
+            if let Some(oldest) = wrapped_files::oldest(&self.files, &only) {
                 probe.newest = self.files.divide(file, oldest.offset);
                 probe.begin = Some(oldest.begin);
             }
@@ -327,9 +328,9 @@ impl Opening {
     /// Reads the header of a file's first packet.
     fn probe(&self, trace: &Arc<Trace>, file: usize) -> ProbedFile {
         let stream = self.stream(trace, 0, None, vec![file]);
-        let mut hop = Hop::new(&self.files, &stream, PacketPlace::default(), HEAD);
-        hop.scan = PROBED;
-        match hop.next() {
+        let mut skipper = PacketSkipper::new(&self.files, &stream, PacketPlace::default(), HEAD);
+        skipper.scan = PROBED;
+        match skipper.next() {
             Some(opened) => ProbedFile {
                 file,
                 newest: None,

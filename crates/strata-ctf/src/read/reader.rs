@@ -1,13 +1,13 @@
 //! Several traces, opened together.
 
+use super::completeness::FolderEnd;
 use super::cursor::{Cursor, CursorBounds};
 use super::damage::{Damage, DamageKind, NoteKey, OpenError};
-use super::ended::FolderEnd;
 use super::events::Events;
 use super::files::StoredFiles;
-use super::hop::PacketPlace;
 use super::index::Index;
 use super::open::{self, OpenOptions, OpenedTraces};
+use super::packet_skip::PacketPlace;
 use super::slices::{Parts, Slice, Slices, StreamPart};
 use super::stream::{Stream, Trace};
 use super::time::TimeRange;

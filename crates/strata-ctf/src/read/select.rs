@@ -6,8 +6,8 @@
 //! [`strata_filter::lower`](mod@strata_filter::lower) simplifies the expression before.
 
 mod deferred;
-mod derived;
-mod known;
+mod derived_words;
+mod known_classes;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use super::visit::bits_of;
 use super::{Event, EventClass, FieldInfo, FieldKind, FieldRef, Reader, TimeRange, Value};
 use crate::model::schema::{self, Schema, Scope};
 use deferred::{DeferredFields, EntryFields};
-pub use derived::{AskedWords, DerivedValue, DerivedValues, DerivedWord};
-use known::KnownClasses;
+pub use derived_words::{AskedWords, DerivedValue, DerivedValues, DerivedWord};
+use known_classes::KnownClasses;
 
 /// A filter, compiled for each event record class of one [`Reader`](super::Reader) when the first record of the class
 /// arrives.

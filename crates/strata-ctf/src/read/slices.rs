@@ -1,8 +1,8 @@
 //! Divides traces into slices and parts that can be read independently of each other.
 
 use super::files::StoredFiles;
-use super::hop::{Hop, OpenedPacket, PacketPlace};
-use super::places::HEAD;
+use super::packet_places::HEAD;
+use super::packet_skip::{OpenedPacket, PacketPlace, PacketSkipper};
 use super::stream::Stream;
 use super::time::TimeRange;
 use std::cmp::Reverse;
@@ -55,7 +55,7 @@ enum SliceState {
 
 /// The packets of one stream around the begin of the next slice.
 struct StreamRow<'r> {
-    hop: Hop<'r>,
+    skipper: PacketSkipper<'r>,
     /// The next packet, and the place before it.
     next: Option<(PacketPlace, OpenedPacket)>,
     /// Earlier packets that have messages in later slices. If the stream has no packet in the range, the place of the
@@ -93,10 +93,10 @@ impl StreamRow<'_> {
 
     /// Returns the size of the stream's files after the packets that were read so far \[byte\].
     fn left(&self) -> u64 {
-        let PacketPlace { file, offset, .. } = self.hop.place;
-        let files = self.hop.stream.files.get(file..).unwrap_or(&[]);
-        let bytes = files.iter().map(|&file| self.hop.files.size(file));
-        let begin = files.first().map_or(0, |&file| self.hop.files.begin(file));
+        let PacketPlace { file, offset, .. } = self.skipper.place;
+        let files = self.skipper.stream.files.get(file..).unwrap_or(&[]);
+        let bytes = files.iter().map(|&file| self.skipper.files.size(file));
+        let begin = files.first().map_or(0, |&file| self.skipper.files.begin(file));
         bytes.fold(0, u64::saturating_add).saturating_sub(offset.saturating_sub(begin))
     }
 
@@ -141,8 +141,8 @@ impl<'r> Slices<'r> {
             kept: (KEPT / count.max(1)).clamp(least, most),
         };
         for (index, (stream, start)) in starts.enumerate() {
-            let hop = Hop::new(files, stream, start.clone(), HEAD);
-            slices.streams.push(StreamRow { hop, next: None, packets: VecDeque::new(), start });
+            let skipper = PacketSkipper::new(files, stream, start.clone(), HEAD);
+            slices.streams.push(StreamRow { skipper, next: None, packets: VecDeque::new(), start });
             slices.look(index);
         }
         slices
@@ -151,18 +151,18 @@ impl<'r> Slices<'r> {
     /// Reads the header of the stream's next packet.
     fn look(&mut self, index: usize) {
         let Some(row) = self.streams.get_mut(index) else { return };
-        let place = row.hop.place.clone();
+        let place = row.skipper.place.clone();
         let is_first = place.number == row.start.number;
-        row.next = row.hop.next().map(|opened| (place, opened));
+        row.next = row.skipper.next().map(|opened| (place, opened));
         // Items before the first packet are not covered by the `reach` of an earlier packet.
         let to = self.range.to;
-        let said = row.hop.items.drain(..).map(|(key, _)| key);
+        let said = row.skipper.items.drain(..).map(|(key, _)| key);
         let said = said.filter(|&key| is_first && key <= to);
         let said = said.fold(None, |said: Option<(i64, i64)>, key| {
             let (first, last) = said.unwrap_or((key, key));
             Some((first.min(key), last.max(key)))
         });
-        row.hop.buffer.clear();
+        row.skipper.buffer.clear();
         match &row.next {
             Some((_, opened)) if opened.floor <= to => {
                 let key = said.map_or(opened.floor, |(said, _)| said.min(opened.floor));
@@ -210,7 +210,7 @@ impl<'r> Slices<'r> {
                 if let Some((place, opened)) = row.next.take() {
                     let size = opened.packet.packet_bits / 8;
                     bytes = bytes.saturating_add(size);
-                    let reach = row.hop.place.reach().unwrap_or(i64::MAX);
+                    let reach = row.skipper.place.reach().unwrap_or(i64::MAX);
                     // A packet without an end time, or out of order, would have to be read again as a whole.
                     let behind = place.reach().is_some_and(|reach| reach > floor);
                     if reach == i64::MAX || behind {
@@ -305,14 +305,14 @@ pub struct Parts<'r> {
     streams: &'r [Stream],
     bytes: u64,
     stream: usize,
-    hop: Option<Hop<'r>>,
-    /// The place after the last part, and the size of the first packet there, which the hop has read already.
+    skipper: Option<PacketSkipper<'r>>,
+    /// The place after the last part, and the size of the first packet there, which the skipper has read already.
     begun: Option<(PacketPlace, u64)>,
 }
 
 impl<'r> Parts<'r> {
     pub(crate) fn new(files: &'r StoredFiles, streams: &'r [Stream], bytes: u64) -> Parts<'r> {
-        Parts { files, streams, bytes: bytes.max(1), stream: 0, hop: None, begun: None }
+        Parts { files, streams, bytes: bytes.max(1), stream: 0, skipper: None, begun: None }
     }
 }
 
@@ -321,13 +321,14 @@ impl Iterator for Parts<'_> {
 
     fn next(&mut self) -> Option<StreamPart> {
         let (files, stream) = (self.files, self.streams.get(self.stream)?);
-        let hop =
-            self.hop.get_or_insert_with(|| Hop::new(files, stream, PacketPlace::default(), HEAD));
+        let skipper = self
+            .skipper
+            .get_or_insert_with(|| PacketSkipper::new(files, stream, PacketPlace::default(), HEAD));
         let (place, mut bytes) = self.begun.take().unwrap_or_default();
         loop {
-            let before = hop.place.clone();
-            let next = hop.next();
-            hop.items.clear();
+            let before = skipper.place.clone();
+            let next = skipper.next();
+            skipper.items.clear();
             let Some(opened) = next else { break };
             let size = opened.packet.packet_bits / 8;
             // A packet that overlaps the previous one stays in the same part, so that records that go back are noticed.
@@ -340,7 +341,7 @@ impl Iterator for Parts<'_> {
         }
         let part = StreamPart { stream: self.stream, place, end: u64::MAX, bytes };
         self.stream += 1;
-        self.hop = None;
+        self.skipper = None;
         Some(part)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
-use strata_ctf::walk::Walker;
+use strata_ctf::packet_records::RecordScanner;
 use strata_ctf::{metadata, packet};
 use strata_model::{
     Array, Base, ByteOrder, ClockClass, Element, Enumeration, EventClass, Field, FieldClass,
@@ -240,8 +240,8 @@ pub fn check_payloads(fields: Vec<Field>, records: &[(Vec<u8>, &str)]) {
             .collect();
         let mut packets = Packets::default();
         packets.add(span(1000, 2000), &bytes, 0);
-        let walker = Walker::new(&described.streams[0], described.byte_order).unwrap();
-        assert_eq!(walker.count(&bytes.concat()), Ok(records.len() as u64));
+        let scanner = RecordScanner::new(&described.streams[0], described.byte_order).unwrap();
+        assert_eq!(scanner.count(&bytes.concat()), Ok(records.len() as u64));
         let folder = Folder::new();
         write_trace(folder.path(), &described, &[("channel0_0", &packets)]);
         let expected: Vec<String> = (1000..)

@@ -6,7 +6,7 @@ use std::io::Write;
 use strata_ctf::read::{DeferredClass, EventClass, FieldRef, Scope};
 use strata_model::schema::{FieldClass, Schema, Structure};
 use strata_model::LEVEL_NAMES;
-use strata_timeline::pairs::{address_of, PairRole, Pairs};
+use strata_timeline::slice_pairs::{address_of, PairRole, Pairs};
 use strata_timeline::{elapsed_field, elapsed_of_span, CallEnd, NumberedEnd, Whose};
 
 use super::encode;

@@ -1,10 +1,10 @@
 //! Exports event records as Perfetto packets.
 
-mod kin;
 mod slice;
 #[cfg(test)]
 mod tests;
-mod unknown;
+mod thread_descriptors;
+mod unknown_times;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -19,34 +19,34 @@ use strata_ctf::read::{
 use strata_model::schema::Schema;
 use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
-use strata_timeline::pairs::{PairIndex, Pairs};
+use strata_timeline::slice_pairs::{PairIndex, Pairs};
 use strata_timeline::{
     CounterNumber, CounterPlace, CounterValue, Name, Observer, Sources, StreamSource, ThreadId,
     Timeline, Unfollowed, World,
 };
 
-use kin::{process, Kin};
+use thread_descriptors::{process, Kin};
 
 use super::classes::{EventPlan, EventPlanner, SlicePlan, Twice, CPU};
 use super::clock::Timebase;
+use super::cpu_occupancy::Runs;
 use super::encode;
 use super::fields::{Annotations, DEBUG_INFO};
 use super::kernel::text;
+use super::parallel::BlockShare;
 use super::proto::{
     track_event, AnnotationValue, DebugAnnotation, EventType, PacketData, SystemInfo, TrackEvent,
     Utsname,
 };
-use super::runs::Runs;
 use super::samples::{SampleOf, Samples};
 use super::sched::Sched;
-use super::shares::BlockShare;
 use super::slices::Lanes;
 use super::tracks::{extra_track, extra_uuid, MachineNumber, TrackPlace, Tracks};
 use super::writer::PacketWriter;
 use super::{Options, Overlap, Summary};
 use strata_analyze::counters;
 use strata_analyze::debug_info::KernelFunctions;
-use strata_analyze::mix::Mix;
+use strata_analyze::fast_hash::Mix;
 use strata_analyze::render::line::TextPiece;
 use strata_analyze::reports::flame::has_stacks;
 

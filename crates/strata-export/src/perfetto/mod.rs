@@ -20,22 +20,22 @@
 
 mod classes;
 mod clock;
+mod cpu_occupancy;
 mod encode;
 mod exporter;
 mod fields;
 mod frames;
 mod kernel;
+mod parallel;
 mod proto;
-mod runs;
 mod samples;
 mod sched;
-mod shares;
 mod slices;
 mod tracks;
 mod writer;
 
 pub use exporter::Exporter;
-pub use shares::{together, BlockShare, ShareSink};
+pub use parallel::{together, BlockShare, ShareSink};
 
 use strata_analyze::counters::CounterRule;
 use strata_analyze::debug_info::SourceOptions;

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use strata_timeline::pairs::PairIndex;
+use strata_timeline::slice_pairs::PairIndex;
 use strata_timeline::SpanKey;
 
 /// The most nested slices on one track. Readers stop at 512.

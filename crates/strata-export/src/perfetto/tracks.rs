@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::proto::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
 use super::slices::OpenSlices;
 use super::writer::PacketWriter;
-use strata_analyze::mix::Mix;
+use strata_analyze::fast_hash::Mix;
 
 /// The most places that are known at one time; some 100 bytes each. Beyond it, places without open slices are
 /// forgotten.

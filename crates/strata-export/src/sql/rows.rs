@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strata_ctf::read::{Event, Scope, TimeRange};
 use strata_timeline::{
-    AloneSpan, Call, CounterNumber, CounterPlace, CounterValue, DiskRequest, Interrupt, Interval,
-    Observer, Run, Span, State, ThreadId, UnpairedCall, Waker, World,
+    Call, CounterNumber, CounterPlace, CounterValue, DiskRequest, Interrupt, Interval, Observer,
+    Run, Span, State, ThreadId, UnpairedCall, UnpairedSpan, Waker, World,
 };
 
 use super::batch::{Batch, SqlCell};
@@ -462,7 +462,7 @@ impl Observer for Rows {
         self.batch.row(InsertStatement::Span, &cells);
     }
 
-    fn alone(&mut self, world: &World, span: &AloneSpan) {
+    fn unpaired_span(&mut self, world: &World, span: &UnpairedSpan) {
         if !span.selected || !self.range.contains(span.time) {
             return;
         }

@@ -10,7 +10,7 @@ use super::schema::InsertStatement;
 use strata_analyze::debug_info::{Source, SourceOptions};
 use strata_analyze::reports::flame::has_stacks;
 use strata_analyze::reports::frames::{FrameId, Frames, StackClasses};
-use strata_analyze::reports::left::{waits_since, Left};
+use strata_analyze::reports::wait_starts::{waits_since, Left};
 
 /// The most stacks that are kept. Records with further ones have none.
 const STACKS_MAX: usize = 1 << 18;

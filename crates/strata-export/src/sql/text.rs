@@ -1,7 +1,7 @@
 //! Values of a timeline as words for columns.
 
 use strata_ctf::read::{Event, Scope};
-use strata_timeline::{Alone, Name, Object, Paired, Unpaired, World};
+use strata_timeline::{Name, Object, Paired, Unpaired, UnpairedReason, World};
 
 use super::batch::{Batch, SqlCell, TooLong};
 use super::json_field::record_json;
@@ -49,13 +49,13 @@ pub(super) fn why_unpaired(why: Unpaired) -> &'static str {
     }
 }
 
-pub(super) fn why_alone(why: Alone) -> &'static str {
+pub(super) fn why_alone(why: UnpairedReason) -> &'static str {
     match why {
-        Alone::NoBegin => "no begin",
-        Alone::NoEnd => "no end",
-        Alone::Gap => "discarded",
-        Alone::Again => "begun again",
-        Alone::TooMany => "too many",
+        UnpairedReason::NoBegin => "no begin",
+        UnpairedReason::NoEnd => "no end",
+        UnpairedReason::Gap => "discarded",
+        UnpairedReason::Again => "begun again",
+        UnpairedReason::TooMany => "too many",
     }
 }
 

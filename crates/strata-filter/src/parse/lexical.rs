@@ -5,9 +5,9 @@ use crate::expr::Op;
 use crate::number::{Number, GREATEST, LEAST};
 use crate::pattern::{Pattern, PatternPart};
 use crate::unit::{self, Unit};
-use crate::words::{begins_word, continues_word};
+use crate::word_classes::{begins_word, continues_word};
 
-use super::found::{Result, TextSpan};
+use super::parse_result::{Result, TextSpan};
 
 /// A place in the text.
 pub(crate) struct TextCursor<'t> {

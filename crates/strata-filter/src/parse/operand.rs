@@ -4,10 +4,10 @@ use crate::error::Problem;
 use crate::expr::{Literal, Subject, Term};
 use crate::number::Number;
 use crate::pattern::Pattern;
-use crate::words::is_keyword;
+use crate::word_classes::is_keyword;
 
-use super::found::{Result, TextSpan};
 use super::lexical::TextCursor;
+use super::parse_result::{Result, TextSpan};
 use super::path;
 
 /// A part of an operand, with its place in the text.

@@ -3,7 +3,7 @@
 use crate::error::{quoted, Problem};
 use crate::expr::{Path, PathStep, Root, Subject};
 
-use super::found::Result;
+use super::parse_result::Result;
 
 /// Parses the word, at byte `base` of the text, as the source of a value.
 pub(super) fn subject(word: &str, base: usize) -> Result<Subject> {

@@ -11,31 +11,31 @@
 mod error;
 mod events;
 mod exits;
-mod fit;
 mod go_entry;
 mod instruction;
-mod known;
-mod loaded;
-mod outside;
-mod probes;
+mod loaded_files;
+mod pattern_results;
 pub mod register;
+mod resolved_probes;
+mod session_probes;
 mod similar;
 mod source_names;
 mod spec;
+mod tail_jumps;
 #[cfg(test)]
 mod tests;
 
 pub use error::{ProbeError, ProbeProblem};
-pub use known::KnownProbes;
-pub use probes::Probes;
+pub use resolved_probes::Probes;
+pub use session_probes::KnownProbes;
 pub(crate) use similar::similar;
 
 use crate::discover::code_map::CodeMap;
 use crate::discover::elf::{self, Elf, ElfError, Matching};
 use crate::discover::usdt;
 use events::{FunctionExits, ProbedFunction, TakenNames};
-use fit::Fit;
-use loaded::{loaded_instead, LoadedFile};
+use loaded_files::{loaded_instead, LoadedFile};
+use pattern_results::Fit;
 use spec::{FunctionPlace, ProbeArgument, ProbeSpec, ProbeTarget};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

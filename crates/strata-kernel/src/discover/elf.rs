@@ -15,7 +15,7 @@
 //!
 //! # Hostile files
 //! Files come from anybody, while the reader may be root. `binary.rs` opens regular files only, and never waits for a
-//! lease or a pipe. `bounded.rs` reads each piece once and a limited number of bytes in all. Nothing in a file is
+//! lease or a pipe. `bounded_reader.rs` reads each piece once and a limited number of bytes in all. Nothing in a file is
 //! believed: sizes, counts and offsets are compared with limits, and contradictions are [`ElfError::Damaged`], which
 //! names the file and what is wrong. `tests.rs` compares the result with `nm` and `readelf`, and opens files that claim
 //! to be huge.
@@ -24,7 +24,7 @@
 //! same file.
 
 mod binary;
-mod bounded;
+mod bounded_reader;
 mod error;
 mod find;
 mod go;
@@ -37,7 +37,7 @@ pub use error::{ElfError, ListedAddresses};
 pub use find::{find, find_name};
 pub(crate) use go::GoFunctions;
 
-use bounded::Bounded;
+use bounded_reader::Bounded;
 use go::GoPlaces;
 use object::elf::{self, FileHeader64, ProgramHeader64, Sym64};
 use object::read::elf::{
@@ -216,7 +216,11 @@ impl Elf {
     fn damaged(&self, what: impl std::fmt::Display) -> ElfError {
         let path = self.path().into();
         if self.data.is_exhausted() {
-            return ElfError::Large { path, what: "bytes of tables", limit: bounded::BYTES_MAX };
+            return ElfError::Large {
+                path,
+                what: "bytes of tables",
+                limit: bounded_reader::BYTES_MAX,
+            };
         }
         ElfError::Damaged { path, what: what.to_string() }
     }

@@ -6,22 +6,22 @@
 //! information which of them point to paths. System calls that are newer than the table are recorded as [`unknown`].
 //! Calls of 32-bit programs are separate events; see [`compat`].
 
+mod argument_meaning;
+#[cfg(test)]
+mod c_header_check;
 mod call;
 pub mod compat;
 mod fields;
-mod meaning;
 mod number;
 mod structure;
 mod table;
+mod table_parser;
 #[cfg(test)]
 mod tests;
-mod text;
-#[cfg(test)]
-mod truth;
 mod values;
 
 use crate::{FieldSource, KernelEvent, Probe};
-use meaning::Meaning;
+use argument_meaning::Meaning;
 use number::RegisterNumber;
 
 pub use call::{Argument, Syscall};

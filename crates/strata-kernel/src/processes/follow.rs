@@ -18,8 +18,8 @@ pub enum Follow {
     Processes(Vec<u32>),
 }
 
-/// The most walks over all tasks; walking ends earlier if a walk finds nothing new.
-const WALKS_MAX: usize = 32;
+/// The most scans of all tasks; scanning ends earlier if a scan finds nothing new.
+const SCANS_MAX: usize = 32;
 
 /// Loads the object that follows processes, which creates the shared maps, and finds the processes that run already.
 ///
@@ -53,25 +53,25 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
     Ok(object)
 }
 
-/// Attaches the program that follows forks, then walks over all tasks to find those that run already. If a task is
-/// created during a walk, the walk finds it or its parent; in the latter case, the next walk finds it.
+/// Attaches the program that follows forks, then scans all tasks for those that run already. If a task is
+/// created during a scan, the scan finds it or its parent; in the latter case, the next scan finds it.
 ///
 /// # Errors
 /// [`Error::Load`].
-pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached>, Error> {
+pub(crate) fn attach_and_scan(object: &libbpf_rs::Object) -> Result<Vec<Attached>, Error> {
     let error = |reason| Error::Load { what: "following processes", reason };
-    let (mut attached, mut walk) = (Vec::new(), None);
+    let (mut attached, mut scan) = (Vec::new(), None);
     for one in attach(object, &AttachPoint::Own).map_err(error)? {
         if one.is_iterator() {
-            walk = Some(one);
+            scan = Some(one);
         } else {
             attached.push(one);
         }
     }
-    let Some(walk) = walk else { return Ok(attached) };
+    let Some(scan) = scan else { return Ok(attached) };
     let mut before = None;
-    for _ in 0..WALKS_MAX {
-        once(&walk).map_err(error)?;
+    for _ in 0..SCANS_MAX {
+        scan_once(&scan).map_err(error)?;
         let now = found(object);
         if now.is_none() || before == now || now == Some(0) {
             break;
@@ -85,9 +85,9 @@ pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached
 ///
 /// # Errors
 /// The error of the kernel.
-pub(crate) fn once(walk: &Attached) -> Result<(), Refusal> {
+pub(crate) fn scan_once(scan: &Attached) -> Result<(), Refusal> {
     begin_listening();
-    let Some(link) = walk.link() else { return Ok(()) };
+    let Some(link) = scan.link() else { return Ok(()) };
     let mut iterator = Iter::new(link).map_err(|error| reason(&error))?;
     let mut nothing = [0; 64];
     while iterator.read(&mut nothing).map_err(|error| reason(&error))? > 0 {}

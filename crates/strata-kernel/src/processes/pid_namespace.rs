@@ -5,18 +5,18 @@ use crate::attach::bpf_objects::Object;
 use crate::attach::loader::Loader;
 use crate::attach::program::{attach, AttachPoint, Attached};
 use crate::error::{Error, Refusal};
-use crate::processes::follow::once;
+use crate::processes::follow::scan_once;
 use crate::read::statedump::namespace_of;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The kernel's numbers of processes that this process can see. They are known for processes that began after this was
-/// made, and for those that existed at the last walk.
+/// made, and for those that existed at the last scan.
 #[derive(Debug)]
 pub struct Numbers {
     map: MapHandle,
-    walk: Attached,
+    scan: Attached,
     /// Programs that report new processes.
     _newcomers: Vec<Attached>,
     level: u32,
@@ -34,10 +34,10 @@ impl Numbers {
         let error = |reason| Error::Load { what: "numbers of processes", reason };
         let open = loader.open(Object::Numbers, &["strata_number", "strata_numbers"], &[]);
         let object = open.and_then(|open| loader.load(open)).map_err(error)?;
-        let (mut walk, mut newcomers) = (None, Vec::new());
+        let (mut scan, mut newcomers) = (None, Vec::new());
         for one in attach(&object, &AttachPoint::Own).map_err(error)? {
             match one.is_iterator() {
-                true => walk = Some(one),
+                true => scan = Some(one),
                 false => newcomers.push(one),
             }
         }
@@ -46,9 +46,9 @@ impl Numbers {
             let found = found.and_then(|map| MapHandle::try_from(&map).ok());
             found.ok_or_else(|| error(Refusal(format!("they have no map {name}"))))
         };
-        let walk = walk.ok_or_else(|| error(Refusal("they have no walk".to_owned())))?;
-        let mut numbers = Numbers { map: map("numbers")?, walk, _newcomers: newcomers, level: 0 };
-        once(&numbers.walk).map_err(error)?;
+        let scan = scan.ok_or_else(|| error(Refusal("they have no scan".to_owned())))?;
+        let mut numbers = Numbers { map: map("numbers")?, scan, _newcomers: newcomers, level: 0 };
+        scan_once(&numbers.scan).map_err(error)?;
         let here = map(".data.here")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
         // Behind the namespace's address.
         let level = here.and_then(|here| here.get(8..12)?.try_into().ok());
@@ -64,10 +64,10 @@ impl Numbers {
         Some(u32::from_ne_bytes(found.get(..4)?.try_into().ok()?))
     }
 
-    /// Walks over all processes that exist now, so that their numbers are known.
-    pub fn walk(&self) {
+    /// Scans all processes that exist now, so that their numbers are known.
+    pub fn scan(&self) {
         // Then it knows those that it knew.
-        let _ = once(&self.walk);
+        let _ = scan_once(&self.scan);
     }
 
     /// Returns how deep the namespace lies below the machine's first.

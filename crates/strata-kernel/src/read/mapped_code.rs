@@ -9,7 +9,7 @@ use crate::decide::contexts::Contexts;
 use crate::discover::build_id::hex;
 use crate::discover::cpus::{self, OfCpus};
 use crate::processes::pid_namespace::Numbers;
-use crate::processes::recorded::Whom;
+use crate::processes::recorded::RecordedProcesses;
 use crate::read::perf_ring::{u16_at, u32_at, u64_at, until_nul, PerfRing, HEADER};
 use crate::read::statedump::{CodeMapping, DumpRecord, DumpRecordKind, DumpStamp, DumpedProcess};
 use libbpf_sys::{
@@ -165,7 +165,7 @@ struct TimedNews {
 #[derive(Debug)]
 pub struct Mapped {
     rings: OfCpus<PerfRing>,
-    whom: Whom,
+    recorded: RecordedProcesses,
     numbers: Option<Arc<Numbers>>,
     /// Changes that were read and not yet returned by [`Mapped::take`].
     told: Vec<TimedNews>,
@@ -181,11 +181,11 @@ impl Mapped {
     ///
     /// # Errors
     /// The kernel refuses a perf event or its ring.
-    pub fn open(whom: Whom, numbers: Option<Arc<Numbers>>) -> io::Result<Mapped> {
+    pub fn open(recorded: RecordedProcesses, numbers: Option<Arc<Numbers>>) -> io::Result<Mapped> {
         let rings = OfCpus::make(open)?;
         let known_from = now_ns();
         let told = Vec::new();
-        Ok(Mapped { rings, whom, numbers, told, handed: 0, discarded: 0, known_from })
+        Ok(Mapped { rings, recorded, numbers, told, handed: 0, discarded: 0, known_from })
     }
 
     /// Returns the conversion of process numbers to those of the kernel's events; `None` if both are the same.
@@ -235,14 +235,14 @@ impl Mapped {
             let is_known =
                 |told: &TimedNews| told.clone().renumber(&|here| numbers.of(here)).is_some();
             if !new.iter().all(is_known) {
-                numbers.walk();
+                numbers.scan();
             }
             // Who is outside of the namespace has no number in it, and is not recorded by one.
             new.retain_mut(|told| told.renumber(&|here| numbers.of(here)).is_some());
         }
         if !new.is_empty() {
-            let whom = self.whom.look();
-            new.retain(|told| whom.is(told.task()));
+            let recorded = self.recorded.snapshot();
+            new.retain(|told| recorded.contains(told.task()));
             self.told.append(&mut new);
             in_order(&mut self.told, self.handed);
         }
@@ -543,7 +543,7 @@ mod tests {
         };
         // Until the rings had room for what all others did in the meantime: this thread may have waited for the CPU.
         let (at, so_far, records) = loop {
-            let mut mapped = match Mapped::open(Whom::Everyone, None) {
+            let mut mapped = match Mapped::open(RecordedProcesses::Everyone, None) {
                 Ok(mapped) => mapped,
                 Err(error) => return eprintln!("skip: {error}"),
             };

@@ -5,21 +5,21 @@
 //! for LTTng's traces find what they look for.
 
 mod command;
-mod held;
 mod kinds;
 mod machine;
 mod proc;
+mod process_files;
 #[cfg(test)]
 mod tests;
 
 pub use command::CommandState;
-pub(crate) use held::code_mapping;
-pub use held::{BuildIds, CodeMapping, OpenFile};
 pub use kinds::{event_classes, DumpStamp, NAME_BYTES, NR_CLASSES};
 pub(crate) use kinds::{DumpRecord, DumpRecordKind};
 pub use machine::MachineState;
 pub(crate) use proc::namespace_of;
 pub use proc::{numbers_of_processes, process, states, ticks_since_boot, DumpedProcess};
+pub(crate) use process_files::code_mapping;
+pub use process_files::{BuildIds, CodeMapping, OpenFile};
 
 use crate::read::container_name::container_of;
 

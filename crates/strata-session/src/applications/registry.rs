@@ -18,31 +18,31 @@
 //!
 //! # Threads
 //! One thread owns the [`Registry`] and calls [`Registry::run`]: a loop that waits for an announcement, a request
-//! (`asking.rs`) or the next due time, whichever comes first. Whatever may take long (a lock that a process holds, the
+//! (`requests.rs`) or the next due time, whichever comes first. Whatever may take long (a lock that a process holds, the
 //! code that is written into it) calls `look_after()` in between, since a heartbeat that is half of
 //! [`strata_abi::user::DEAD_NS`] late lets another tracer take over the slots. Each admitted process is a [`Traced`],
 //! which the pump shares; the registry only switches its tracepoints, and the pump takes its packets.
 //!
-//! Questions about a process that its user could delay are asked by `strata_user::blocking_queries` in threads that can be left
+//! Questions about a process that its user could delay are asked by `strata_user::ask_each` in threads that can be left
 //! behind. Which user may cost the registry what is in docs/design/threats.md, the invariants in docs/design/user.md.
 
 mod absent;
-mod asking;
-mod change;
-mod changing;
-mod descent;
+mod announced_queue;
+mod change_progress;
+mod descendants;
 mod expected;
-mod family;
-mod found;
-mod heard;
-mod holders;
+mod findings;
 mod invitation;
-mod left;
-mod outdated;
-mod short;
-mod uninvited;
-mod unseen;
-mod untracked;
+mod memory_queue;
+mod named_processes;
+mod outdated_rules;
+mod requests;
+mod rule_change;
+mod session_takeover;
+mod short_lived;
+mod skip_untracked;
+mod socket_holders;
+mod unreached_descendants;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -60,20 +60,20 @@ use strata_user::{
     Findings, ProgramListener, Received, SessionSpec, Who,
 };
 
-use asking::RegistryRequest;
-pub(crate) use asking::{asking, Hearing, Now, RegistryAsking};
-use changing::Changing;
+use announced_queue::Heard;
+use change_progress::Changing;
 use expected::ExpectedProcess;
-use family::Family;
-pub(crate) use found::RegistryFindings;
-use heard::Heard;
-use holders::holders_of;
+pub(crate) use findings::RegistryFindings;
 use invitation::Invitation;
-use short::{WaitingForRoom, WaitingProgram};
+use memory_queue::{WaitingForRoom, WaitingProgram};
+use named_processes::Family;
+use requests::RegistryRequest;
+pub(crate) use requests::{asking, Hearing, Now, RegistryAsking};
+use socket_holders::holders_of;
 
-use crate::applications::known::{Generations, KnownMemories, RecentNumbers};
+use crate::applications::known_processes::{Generations, KnownMemories, RecentNumbers};
 use crate::applications::source::{ProcessSource, ProgramSources};
-use crate::applications::traced::Traced;
+use crate::applications::traced_process::Traced;
 use crate::daemon::fdstore::StoredProgram;
 use crate::daemon::slots::ChannelSlots;
 use crate::report::{NotReached, Notice};

@@ -7,14 +7,14 @@
 //! ```text
 //! open ── describe, besides (objects), poll … ── cut (rotation) or close (the process ended, or the session)
 //!   │        │                                      └ marks the trace, verifies it, releases the memory, reports
-//!   │        └ metadata grow when the process shows new kinds of records; `pace.rs` bounds what that may cost
+//!   │        └ metadata grow when the process shows new kinds of records; `metadata_limit.rs` bounds what that may cost
 //!   └ a folder and metadata; in a flight recorder only when a snapshot is saved
 //! ```
 //!
 //! State that the registry and the pump both need is in [`Traced`]; state of all processes together (rules, filters, the
 //! layer's counts) is in [`ProgramSources`].
 //!
-//! The process may write anything into its buffers and counters. A packet is moved without decoding it; `verify.rs`
+//! The process may write anything into its buffers and counters. A packet is moved without decoding it; `record_check.rs`
 //! decodes a sample at the end, and a trace that readers could not decode is set aside instead of spoiling the
 //! recording. Counters above what the process can possibly have written ([`Source::is_possible`]) are not believed, and
 //! are left out of the sums.
@@ -36,13 +36,13 @@ use strata_ctf::environment::ProcessKnowledge;
 use strata_model::{StreamClass, Uuid};
 use strata_user::{AppSession, Clock, RecordFormat};
 
-use crate::applications::book::RuleBook;
-use crate::applications::filtered::Filtered;
-use crate::applications::objects;
-use crate::applications::pace::Pace;
+use crate::applications::filter_check::Filtered;
+use crate::applications::loaded_objects;
+use crate::applications::metadata_limit::Pace;
+use crate::applications::record_check::impossible_record;
 use crate::applications::reports::Reports;
-use crate::applications::traced::Traced;
-use crate::applications::verify::impossible_record;
+use crate::applications::rule_history::RuleBook;
+use crate::applications::traced_process::Traced;
 use crate::output::describe::{known, new_uuid, stream_class, ProcessTrace};
 use crate::output::folder::{traces_of, STREAMS};
 use crate::report::{Discarded, ProcessReport, USER};
@@ -369,8 +369,8 @@ fn write_objects(
             return Ok(Counts::default());
         }
     };
-    let place = objects::ObjectTrace { uuid, vpid: application.vpid() };
-    objects::write(sink, place, &found, (begin, Clock::monotonic_ns()))
+    let place = loaded_objects::ObjectTrace { uuid, vpid: application.vpid() };
+    loaded_objects::write(sink, place, &found, (begin, Clock::monotonic_ns()))
 }
 
 /// Returns the metadata of a trace, and whether they describe the stream of objects.
@@ -382,8 +382,8 @@ fn metadata(
     session: &AppSession,
 ) -> (String, bool) {
     let (application, context) = (traced.application(), &sources.context);
-    let has_code = objects::has_code(&format, session.events());
-    let besides: Vec<_> = has_code.then(objects::stream_class).into_iter().collect();
+    let has_code = loaded_objects::has_code(&format, session.events());
+    let besides: Vec<_> = has_code.then(loaded_objects::stream_class).into_iter().collect();
     let of = ProcessTrace {
         vpid: application.vpid(),
         name: application.name(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use strata_kernel::Inside;
 
-use crate::guest::relayed::Relayed;
+use crate::guest::guest_recorder::Relayed;
 use crate::options::Options;
 use crate::record::command::Running;
 use crate::record::unpreloaded::Unpreloaded;

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use strata_collect::tail::{self, Found, Tail};
+use strata_collect::ring_recovery::{self, Found, Tail};
 use strata_collect::{Body, Output, Sink};
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::HEADER_BYTES;
@@ -465,14 +465,14 @@ impl Receiver {
         let mut channel = Channel::open(copy).map_err(|error| error.to_string())?;
         let trace = self.trace(id)?;
         let uuid = trace.uuid.ok_or("its trace is not described")?;
-        let of = tail::Of {
+        let of = ring_recovery::Of {
             uuid,
             text: &trace.text,
             until,
             last: &|cpu| trace.streams.last(cpu),
             upto: &|cpu| trace.upto.get(&cpu).copied().unwrap_or(0),
         };
-        let (packets, tail) = tail::packets(&mut channel, &of);
+        let (packets, tail) = ring_recovery::packets(&mut channel, &of);
         for Found { header, body, mend } in packets {
             // There is one ring for each CPU.
             let stream = header.cpu_id;

@@ -12,12 +12,12 @@ use strata_kernel::session::KernelSession;
 use strata_kernel::uprobe::{KnownProbes, ProbeError};
 use strata_kernel::{cpu_samples, Contexts, SelectedEvent, Tracked};
 
-use super::chosen::{
+use super::event_selection::{
     can_pass, catalog, check_compiled, check_filter, key_of, sampled, BegunLayer, Chosen,
 };
 use super::probes::{of as of_probe, probed};
-use super::{has_functions, named, whole, KernelLayer};
-use crate::applications::filtered::slip;
+use super::{complete_events, has_functions, name_tracking, KernelLayer};
+use crate::applications::filter_check::slip;
 use crate::error::SessionError;
 use crate::plan::PlanError;
 use crate::report::{EventProblem, FilterReport, FilterSlip, KernelRuleReport, NotReached, KERNEL};
@@ -299,16 +299,16 @@ impl KernelLayer {
                 false => stop.flow(),
             }
         };
-        let found = whole::of(&events, &wanted.tracked);
+        let found = complete_events::of(&events, &wanted.tracked);
         let recorded = &attached.trace.whole;
         recorded.change();
         let session = &mut attached.session;
-        let named = named::processes(&wanted.tracked);
+        let named = name_tracking::processes(&wanted.tracked);
         let tracked =
             track(session, (&wanted.tracked, &named), &|path| before.may_lack_group(path));
         let changed = tracked
             .and_then(|absent| session.change(events, is_again, &mut progress).map(|()| absent));
-        let found = whole::without(found, &session.problems());
+        let found = complete_events::without(found, &session.problems());
         recorded.changed(changed.is_ok().then_some(found));
         let absent = match changed {
             Ok(absent) => absent,

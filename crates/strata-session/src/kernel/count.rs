@@ -10,7 +10,7 @@ use strata_kernel::session::{check as check_kernel, KernelSession, RecordingSpec
 use strata_kernel::uprobe::parse_for;
 use strata_kernel::{Contexts, SelectedEvent, ARGV_BYTES};
 
-use super::chosen::{catalog, check_filter, rules_of, BegunLayer, Chosen};
+use super::event_selection::{catalog, check_filter, rules_of, BegunLayer, Chosen};
 use super::follow;
 use crate::error::SessionError;
 use crate::options::{KernelOptions, Options};

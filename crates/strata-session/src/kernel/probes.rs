@@ -6,7 +6,7 @@ use strata_filter::Filter;
 use strata_kernel::uprobe::{KnownProbes, ProbeError};
 use strata_kernel::{Contexts, KernelEvent, SelectedEvent};
 
-use super::records::EndRecords;
+use super::record_options::EndRecords;
 use crate::error::SessionError;
 use crate::report::KernelRuleReport;
 use crate::session::layer::LayerRule;

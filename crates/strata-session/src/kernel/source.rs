@@ -14,8 +14,8 @@ use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
 use strata_model::{StreamClass, Trace, TraceError, Uuid};
 
+use crate::kernel::complete_events::{self, Said};
 use crate::kernel::statedump::{self, Dump};
-use crate::kernel::whole::{self, Said};
 use crate::output::describe::{as_numbers, new_uuid};
 use crate::report::KERNEL;
 use crate::session::layer::Context;
@@ -38,7 +38,7 @@ pub(crate) struct KernelTraceIdentity {
     /// True if the trace's environment must be what analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
     /// Events of which every occurrence is recorded.
-    pub(crate) whole: whole::RecordedWhole,
+    pub(crate) whole: complete_events::RecordedWhole,
 }
 
 impl KernelTraceIdentity {

@@ -40,11 +40,11 @@ use strata_kernel::statedump::{
     command_records, event_classes, numbers_of_processes, process, records, ticks_since_boot,
     BuildIds, CodeMapping, CommandState, DumpStamp, DumpedProcess, MachineState,
 };
-use strata_kernel::{number_of, Contexts, Numbers, Whom};
+use strata_kernel::{number_of, Contexts, Numbers, RecordedProcesses};
 use strata_model::{StreamClass, Uuid};
 use strata_user::ask_each;
 
-use super::code_names::{NamesPlace, WatchedNames};
+use super::jit_names::{NamesPlace, WatchedNames};
 use crate::report::Counts;
 use crate::session::lock::lock;
 
@@ -71,7 +71,7 @@ pub(crate) struct DumpPlace {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wish {
     /// Processes whose open files and code are dumped.
-    pub(crate) whom: Whom,
+    pub(crate) recorded: RecordedProcesses,
     /// Cache of known build ids.
     pub(crate) ids: BuildIds,
     /// Conversion from process ids in /proc to the kernel's process ids.
@@ -162,21 +162,22 @@ fn write_to(
     let (now_ticks, now_ns) = (ticks_since_boot(), strata_user::Clock::monotonic_ns());
     let root = Path::new("/");
     // A process that is held in execve() is left out: the kernel reveals nothing but its name.
-    let (ids, whom) = (Arc::clone(&wish.ids), wish.whom.look());
+    let (ids, recorded) = (Arc::clone(&wish.ids), wish.recorded.snapshot());
     let (numbers, numbers_there) = (wish.numbers.as_deref(), wish.numbers.clone());
     if let Some(numbers) = numbers {
-        numbers.walk();
+        numbers.scan();
     }
     let (of_command, is_begin) = (wish.of_command, wish.command.is_some());
-    let is_wanted = |pid: &u32| !of_command || !is_begin && whom.is(number_of(numbers, *pid));
+    let is_wanted =
+        |pid: &u32| !of_command || !is_begin && recorded.contains(number_of(numbers, *pid));
     let processes: Vec<u32> = match of_command && is_begin {
         true => Vec::new(),
         false => numbers_of_processes(root).into_iter().filter(is_wanted).collect(),
     };
-    let whom = whom.clone();
+    let recorded = recorded.clone();
     let found = ask_each(&processes, move |pid| {
         let numbers = numbers_there.as_deref();
-        let is_recorded = whom.is(number_of(numbers, pid));
+        let is_recorded = recorded.contains(number_of(numbers, pid));
         let found = process(root, pid, is_recorded.then_some(&ids))?;
         match numbers {
             Some(numbers) => found.renumbered(numbers.level(), &|here| numbers.of(here)),
@@ -601,7 +602,13 @@ mod tests {
         let (path, mut files, place) = trace("statedump");
         let ids = BuildIds::default();
         let symbols = Some(Arc::new(vec![1, 2, 3]));
-        let wish = Wish { whom: Whom::Everyone, ids, symbols, has_code: true, ..Wish::default() };
+        let wish = Wish {
+            recorded: RecordedProcesses::Everyone,
+            ids,
+            symbols,
+            has_code: true,
+            ..Wish::default()
+        };
         let dump = write(&mut files, &place, &wish, None).unwrap();
         assert_eq!(std::fs::read(path.join(kernel_symbols::FILE)).unwrap(), [1, 2, 3]);
         let (at, counts) = (dump.header.timestamp_begin, &dump.counts);
@@ -640,7 +647,8 @@ mod tests {
                 generated_by: None,
             });
             lock(&watched.changes).records.extend(change);
-            let wish = Wish { whom: Whom::Everyone, has_code: true, ..Wish::default() };
+            let wish =
+                Wish { recorded: RecordedProcesses::Everyone, has_code: true, ..Wish::default() };
             write(&mut files, &place, &wish, Some(&watched)).unwrap();
             let reader = Reader::open(&[&path]).unwrap();
             let mut events = reader.events(TimeRange::ALL);

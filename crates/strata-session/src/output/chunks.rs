@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! DIR/.strata-end                         of the recording as a whole
-//! DIR/0001-20260131-120000/               a part: a recording by itself, with an end mark, layers, traces
-//! DIR/0002-20260131-130000/               the present part
+//! DIR/0001-20260131-120000/               a chunk: a recording by itself, with an end mark, layers, traces
+//! DIR/0002-20260131-130000/               the present chunk
 //! ```
 //!
 //! A recording without automatic rotation has its traces in DIR. They are moved to the first chunk when somebody
@@ -20,8 +20,8 @@ use strata_collect::{Counts, Error, Output, Sink};
 use strata_ctf::end_mark::{EndMark, Ending, Losses};
 
 use crate::options::{Rotation, ROTATE_COUNT_MAX};
-use crate::output::folder::{part_number, FolderError, TimeStamp, TraceFolder};
-use crate::output::mark::{Made, SessionMark};
+use crate::output::folder::{chunk_number, FolderError, TimeStamp, TraceFolder};
+use crate::output::folder_mark::{Made, SessionMark};
 use crate::output::retention::Retention;
 use crate::report::{ChunkStatus, ChunksStatus};
 use crate::session::failure::failure_text;
@@ -33,20 +33,20 @@ const SHOWN: usize = 20;
 
 /// The output of a session that is split into chunks.
 #[derive(Debug)]
-pub(crate) struct PartsOutput {
+pub(crate) struct ChunksOutput {
     root: TraceFolder,
     rotation: Rotation,
     retention: Retention,
     /// Time of the session's start, as it appears in names of folders.
     stamp: String,
-    present: SessionPart,
+    present: SessionChunk,
     /// True if the last chunk was removed because nothing was recorded in it.
     is_gone: bool,
     /// The previous chunk, as long as it is not complete.
-    leaving: Option<SessionPart>,
+    leaving: Option<SessionChunk>,
     /// The folder that the root's content moves to at the first rotation.
     first: Option<TraceFolder>,
-    kept: VecDeque<SessionPart>,
+    kept: VecDeque<SessionChunk>,
     /// Number of complete chunks about which nothing else is remembered.
     older: u64,
     /// The path of the first chunk, if it was moved.
@@ -64,12 +64,12 @@ pub(crate) struct PartsOutput {
     /// The folder in memory, with chunks that must still be copied.
     left: Option<TraceFolder>,
     /// Paths of the chunks' folder before the flush to disk and after it.
-    settled: Option<(PathBuf, PathBuf)>,
+    flushed: Option<(PathBuf, PathBuf)>,
 }
 
 /// A chunk of the session's trace.
 #[derive(Debug)]
-pub(crate) struct SessionPart {
+pub(crate) struct SessionChunk {
     number: u64,
     path: PathBuf,
     /// The chunk's folder; `None` for the root, or for a complete chunk that will not be removed.
@@ -83,11 +83,11 @@ pub(crate) struct SessionPart {
     disk_bytes: Option<u64>,
 }
 
-impl SessionPart {
-    fn new(number: u64, folder: TraceFolder) -> SessionPart {
+impl SessionChunk {
+    fn new(number: u64, folder: TraceFolder) -> SessionChunk {
         let path = folder.path().to_owned();
         let (counts, besides) = (Counts::default(), Counts::default());
-        SessionPart {
+        SessionChunk {
             number,
             path,
             folder: Some(folder),
@@ -134,10 +134,10 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-impl PartsOutput {
+impl ChunksOutput {
     /// Creates the output of a trace in the folder `root`. It is not split until a second chunk is requested.
-    pub(crate) fn new(root: TraceFolder, stamp: &str) -> PartsOutput {
-        let present = SessionPart {
+    pub(crate) fn new(root: TraceFolder, stamp: &str) -> ChunksOutput {
+        let present = SessionChunk {
             number: 1,
             path: root.path().to_owned(),
             folder: None,
@@ -146,7 +146,7 @@ impl PartsOutput {
             is_of_before: false,
             disk_bytes: None,
         };
-        PartsOutput {
+        ChunksOutput {
             root,
             rotation: Rotation::default(),
             retention: Retention::default(),
@@ -166,18 +166,18 @@ impl PartsOutput {
             mark: None,
             is_early: false,
             left: None,
-            settled: None,
+            flushed: None,
         }
     }
 
     /// Marks the output as held in memory, before it begins.
-    pub(crate) fn early(self) -> PartsOutput {
-        PartsOutput { is_early: true, ..self }
+    pub(crate) fn early(self) -> ChunksOutput {
+        ChunksOutput { is_early: true, ..self }
     }
 
     /// Sets the session that creates the output.
-    pub(crate) fn of_session(self, mark: Option<SessionMark>) -> PartsOutput {
-        PartsOutput { mark, ..self }
+    pub(crate) fn of_session(self, mark: Option<SessionMark>) -> ChunksOutput {
+        ChunksOutput { mark, ..self }
     }
 
     pub(crate) fn is_early(&self) -> bool {
@@ -207,18 +207,21 @@ impl PartsOutput {
         (self.rotation, self.retention) = (rotation, retention);
         self.root.begin()?;
         for name in before.unwrap_or_default() {
-            let (Some(number), Some(folder)) = (part_number(name), self.root.part_of_before(name))
+            let (Some(number), Some(folder)) =
+                (chunk_number(name), self.root.chunk_of_before(name))
             else {
                 continue;
             };
-            self.kept
-                .push_back(SessionPart { is_of_before: true, ..SessionPart::new(number, folder) });
+            self.kept.push_back(SessionChunk {
+                is_of_before: true,
+                ..SessionChunk::new(number, folder)
+            });
         }
         self.let_go();
         // These chunks are left by a session that was killed again and again.
-        for part in self.beyond() {
-            let removed = part.remove();
-            self.removed(&part, removed.is_ok());
+        for chunk in self.beyond() {
+            let removed = chunk.remove();
+            self.removed(&chunk, removed.is_ok());
             self.error = removed.err().or(self.error.take());
         }
         let number = self.kept.back().map_or(1, |last| last.number.saturating_add(1));
@@ -230,10 +233,10 @@ impl PartsOutput {
     }
 
     /// Creates a chunk with the number `from`, or the next free one.
-    fn make(&self, from: u64, stamp: &str) -> Result<SessionPart, FolderError> {
+    fn make(&self, from: u64, stamp: &str) -> Result<SessionChunk, FolderError> {
         let mut number = from;
         loop {
-            let folder = match self.root.part(&format!("{number:04}-{stamp}")) {
+            let folder = match self.root.chunk(&format!("{number:04}-{stamp}")) {
                 Err(FolderError::System { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && number < from + TRIES =>
                 {
@@ -243,7 +246,7 @@ impl PartsOutput {
                 made => made?,
             };
             return match folder.begin() {
-                Ok(()) => Ok(SessionPart::new(number, folder)),
+                Ok(()) => Ok(SessionChunk::new(number, folder)),
                 Err(error) => {
                     folder.remove_if_empty();
                     Err(error)
@@ -290,7 +293,7 @@ impl PartsOutput {
     ///
     /// # Errors
     /// The chunk cannot be created; nothing is changed.
-    pub(crate) fn begin_settled(&mut self, root: TraceFolder) -> Result<(), String> {
+    pub(crate) fn begin_flushed(&mut self, root: TraceFolder) -> Result<(), String> {
         let stamp = TimeStamp::now().map_err(|error| format!("tell the time: {error}"))?.name;
         let root = root.made_by(self.mark.as_ref(), Made::Trace);
         let before = std::mem::replace(&mut self.root, root);
@@ -319,19 +322,19 @@ impl PartsOutput {
     }
 
     /// Notes that all chunks of the folder in memory were copied to the present folder.
-    pub(crate) fn settled(&mut self, left: &TraceFolder) {
-        self.settled = Some((left.path().to_owned(), self.root.path().to_owned()));
+    pub(crate) fn flushed(&mut self, left: &TraceFolder) {
+        self.flushed = Some((left.path().to_owned(), self.root.path().to_owned()));
         let kept = std::mem::take(&mut self.kept);
-        self.kept = kept.into_iter().map(|part| self.moved_part(part)).collect();
+        self.kept = kept.into_iter().map(|chunk| self.moved_chunk(chunk)).collect();
     }
 
-    fn moved_part(&self, part: SessionPart) -> SessionPart {
-        let path = self.now(&part.path);
-        match path.file_name().filter(|_| path != part.path) {
-            None => part,
+    fn moved_chunk(&self, chunk: SessionChunk) -> SessionChunk {
+        let path = self.now(&chunk.path);
+        match path.file_name().filter(|_| path != chunk.path) {
+            None => chunk,
             Some(name) => {
-                let folder = self.root.part_of_before(&name.to_string_lossy());
-                SessionPart { folder: part.folder.and(folder), path, ..part }
+                let folder = self.root.chunk_of_before(&name.to_string_lossy());
+                SessionChunk { folder: chunk.folder.and(folder), path, ..chunk }
             }
         }
     }
@@ -368,10 +371,10 @@ impl PartsOutput {
         if self.bound().is_some() {
             return;
         }
-        self.kept.iter_mut().for_each(|part| part.folder = None);
+        self.kept.iter_mut().for_each(|chunk| chunk.folder = None);
         while self.kept.len() > SHOWN {
-            if let Some(part) = self.kept.pop_front() {
-                self.leave(&part);
+            if let Some(chunk) = self.kept.pop_front() {
+                self.leave(&chunk);
                 self.older += 1;
             }
         }
@@ -387,19 +390,19 @@ impl PartsOutput {
     }
 
     /// Forgets a chunk, after its counts are added to the sums.
-    fn leave(&mut self, part: &SessionPart) {
+    fn leave(&mut self, chunk: &SessionChunk) {
         let (records, bytes) = self.gone;
-        let Counts { records: more_records, bytes: more_bytes, .. } = part.counts;
+        let Counts { records: more_records, bytes: more_bytes, .. } = chunk.counts;
         self.gone = (records.saturating_add(more_records), bytes.saturating_add(more_bytes));
     }
 
     /// Returns the complete chunks that exceed the limits. The caller removes them and reports each with
-    /// [`PartsOutput::removed`].
-    pub(crate) fn beyond(&mut self) -> Vec<SessionPart> {
+    /// [`ChunksOutput::removed`].
+    pub(crate) fn beyond(&mut self) -> Vec<SessionChunk> {
         let Some(bound) = self.bound() else { return Vec::new() };
         let is_sized = bound.size.is_some();
-        let sizes = self.kept.iter_mut().rev().map(|part| match is_sized {
-            true => part.disk_bytes(),
+        let sizes = self.kept.iter_mut().rev().map(|chunk| match is_sized {
+            true => chunk.disk_bytes(),
             false => 0,
         });
         let stay = bound.stay(sizes);
@@ -408,14 +411,14 @@ impl PartsOutput {
     }
 
     /// Forgets a chunk whose removal was tried, and counts it if it was removed.
-    pub(crate) fn removed(&mut self, part: &SessionPart, is_removed: bool) {
-        self.leave(part);
+    pub(crate) fn removed(&mut self, chunk: &SessionChunk, is_removed: bool) {
+        self.leave(chunk);
         if !is_removed {
             return;
         }
         self.removed += 1;
-        self.removed_unknown += u64::from(part.is_of_before);
-        self.removed_records = self.removed_records.saturating_add(part.all().records);
+        self.removed_unknown += u64::from(chunk.is_of_before);
+        self.removed_records = self.removed_records.saturating_add(chunk.all().records);
     }
 
     /// Sets the error of the last rotation, or clears it.
@@ -431,7 +434,7 @@ impl PartsOutput {
         }
         let (records, bytes) = self.in_present(records, bytes);
         let mut last: Vec<ChunkStatus> =
-            self.kept.iter().rev().take(SHOWN).map(SessionPart::status).collect();
+            self.kept.iter().rev().take(SHOWN).map(SessionChunk::status).collect();
         last.reverse();
         Some(ChunksStatus {
             present: (!self.is_gone).then(|| ChunkStatus {
@@ -451,8 +454,8 @@ impl PartsOutput {
     /// Returns the number of records and bytes in the present chunk, given those of the whole recording.
     pub(crate) fn in_present(&self, records: u64, bytes: u64) -> (u64, u64) {
         let others = self.kept.iter().chain(&self.leaving);
-        let (gone_records, gone_bytes) = others.fold(self.gone, |(records, bytes), part| {
-            (records.saturating_add(part.counts.records), bytes.saturating_add(part.counts.bytes))
+        let (gone_records, gone_bytes) = others.fold(self.gone, |(records, bytes), chunk| {
+            (records.saturating_add(chunk.counts.records), bytes.saturating_add(chunk.counts.bytes))
         });
         (records.saturating_sub(gone_records), bytes.saturating_sub(gone_bytes))
     }
@@ -469,15 +472,15 @@ impl PartsOutput {
 
     /// Returns the present path of a trace that was written to the folder `path`.
     pub(crate) fn now(&self, path: &Path) -> PathBuf {
-        if let Some((before, now)) = &self.settled {
+        if let Some((before, now)) = &self.flushed {
             if let Ok(below) = path.strip_prefix(before) {
                 return now.join(below);
             }
         }
         let below = path.strip_prefix(self.root.path()).ok().and_then(|below| below.iter().next());
-        let is_in_part = below.is_some_and(|name| part_number(&name.to_string_lossy()).is_some());
+        let is_in_chunk = below.is_some_and(|name| chunk_number(&name.to_string_lossy()).is_some());
         match (&self.moved, path.strip_prefix(self.root.path())) {
-            (Some(first), Ok(below)) if !is_in_part => first.join(below),
+            (Some(first), Ok(below)) if !is_in_chunk => first.join(below),
             _ => path.to_owned(),
         }
     }
@@ -513,9 +516,9 @@ impl PartsOutput {
     }
 
     /// Returns the chunk that contains `path`.
-    fn of(&mut self, path: &Path) -> Option<&mut SessionPart> {
+    fn of(&mut self, path: &Path) -> Option<&mut SessionChunk> {
         let others = self.leaving.iter_mut().chain(&mut self.kept);
-        let mut all: Vec<&mut SessionPart> =
+        let mut all: Vec<&mut SessionChunk> =
             [&mut self.present].into_iter().chain(others).collect();
         // The root contains all other chunks and is tried last.
         let place =
@@ -525,7 +528,7 @@ impl PartsOutput {
     }
 }
 
-impl Output for PartsOutput {
+impl Output for ChunksOutput {
     fn trace(
         &mut self,
         layer: &str,
@@ -536,7 +539,7 @@ impl Output for PartsOutput {
 
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
         match self.of(sink.path()) {
-            Some(SessionPart { folder: Some(folder), .. }) => folder.remove(layer, sink),
+            Some(SessionChunk { folder: Some(folder), .. }) => folder.remove(layer, sink),
             _ => self.root.remove(layer, sink),
         }
     }
@@ -546,9 +549,9 @@ impl Output for PartsOutput {
     }
 
     fn ended(&mut self, sink: &dyn Sink, counts: &Counts, besides: &Counts) {
-        if let Some(part) = self.of(sink.path()) {
-            part.counts.add(counts);
-            part.besides.add(besides);
+        if let Some(chunk) = self.of(sink.path()) {
+            chunk.counts.add(counts);
+            chunk.besides.add(besides);
         }
     }
 }
@@ -561,18 +564,18 @@ mod tests {
 
     const COUNT: Rotation = Rotation { size: None, time_ms: None, count: Some(2) };
 
-    fn parts(scratch: &Scratch, rotation: Rotation) -> PartsOutput {
+    fn chunks(scratch: &Scratch, rotation: Rotation) -> ChunksOutput {
         let root = TraceFolder::create(&scratch.0.join("t")).unwrap();
-        let mut parts = PartsOutput::new(root, "20260131-120000");
-        parts.begin((rotation, Retention::default()), None).unwrap();
-        parts
+        let mut chunks = ChunksOutput::new(root, "20260131-120000");
+        chunks.begin((rotation, Retention::default()), None).unwrap();
+        chunks
     }
 
     /// Writes a complete trace with `records` records. Returns its path.
-    fn trace(parts: &mut PartsOutput, name: &str, records: u64) -> PathBuf {
-        let sink = parts.trace("user", Some((name.as_bytes(), 7))).unwrap();
-        assert!(parts.is_present(&*sink));
-        parts.ended(
+    fn trace(chunks: &mut ChunksOutput, name: &str, records: u64) -> PathBuf {
+        let sink = chunks.trace("user", Some((name.as_bytes(), 7))).unwrap();
+        assert!(chunks.is_present(&*sink));
+        chunks.ended(
             &*sink,
             &Counts { records, bytes: 10 * records, ..Counts::default() },
             &Counts::default(),
@@ -580,17 +583,17 @@ mod tests {
         sink.path().to_owned()
     }
 
-    fn next(parts: &mut PartsOutput) -> Option<ChunkStatus> {
-        parts.begin_next().unwrap();
-        parts.end_last(Ending::Ended).unwrap()
+    fn next(chunks: &mut ChunksOutput) -> Option<ChunkStatus> {
+        chunks.begin_next().unwrap();
+        chunks.end_last(Ending::Ended).unwrap()
     }
 
     /// Removes the chunks that exceed the limits. Returns what was reported about the removals.
-    fn remove(parts: &mut PartsOutput) -> Vec<String> {
+    fn remove(chunks: &mut ChunksOutput) -> Vec<String> {
         let mut said = Vec::new();
-        for part in parts.beyond() {
-            let done = part.remove();
-            parts.removed(&part, done.is_ok());
+        for chunk in chunks.beyond() {
+            let done = chunk.remove();
+            chunks.removed(&chunk, done.is_ok());
             said.extend(done.err());
         }
         said
@@ -607,20 +610,20 @@ mod tests {
     #[test]
     fn first_part_is_in_the_folder_itself_until_there_is_a_second_one() {
         let scratch = Scratch::new("parts-moved");
-        let mut parts = parts(&scratch, Rotation::default());
+        let mut chunks = chunks(&scratch, Rotation::default());
         let root = scratch.0.join("t");
-        assert_eq!(parts.status(3, 30), None);
-        let path = trace(&mut parts, "a", 3);
+        assert_eq!(chunks.status(3, 30), None);
+        let path = trace(&mut chunks, "a", 3);
         assert_eq!(path, root.join("user/a-7"));
-        let first = next(&mut parts).unwrap();
+        let first = next(&mut chunks).unwrap();
         assert_eq!((first.number, first.records, first.bytes), (1, Some(3), Some(30)));
         assert_eq!(first.folder, root.join("0001-20260131-120000"));
         assert_eq!(names(&first.folder), [".strata-end", "user"]);
-        assert_eq!(parts.now(&path), first.folder.join("user/a-7"));
-        let second = trace(&mut parts, "a", 5);
-        assert_eq!(parts.now(&second), second);
-        assert!(second.starts_with(parts.present()) && second.ends_with("user/a-7"));
-        let status = parts.status(8, 80).unwrap();
+        assert_eq!(chunks.now(&path), first.folder.join("user/a-7"));
+        let second = trace(&mut chunks, "a", 5);
+        assert_eq!(chunks.now(&second), second);
+        assert!(second.starts_with(chunks.present()) && second.ends_with("user/a-7"));
+        let status = chunks.status(8, 80).unwrap();
         let present = status.present.unwrap();
         assert_eq!((status.complete, present.number, present.records), (1, 2, Some(5)));
         assert_eq!(names(&root).len(), 3);
@@ -629,33 +632,33 @@ mod tests {
     #[test]
     fn parts_that_are_too_many_are_removed_and_counted_and_an_empty_one_is_none() {
         let scratch = Scratch::new("parts-count");
-        let mut parts = parts(&scratch, COUNT);
+        let mut chunks = chunks(&scratch, COUNT);
         for records in [1, 10, 100, 1000] {
-            trace(&mut parts, "a", records);
-            assert!(next(&mut parts).is_some());
-            assert_eq!(remove(&mut parts), [""; 0]);
+            trace(&mut chunks, "a", records);
+            assert!(next(&mut chunks).is_some());
+            assert_eq!(remove(&mut chunks), [""; 0]);
         }
-        assert_eq!(next(&mut parts), None);
-        trace(&mut parts, "a", 9);
-        let status = parts.status(1120, 11_200).unwrap();
+        assert_eq!(next(&mut chunks), None);
+        trace(&mut chunks, "a", 9);
+        let status = chunks.status(1120, 11_200).unwrap();
         assert_eq!((status.complete, status.removed, status.removed_records), (2, 2, 11));
         assert_eq!(status.present.unwrap().records, Some(9));
         let found: Vec<_> =
-            names(parts.path()).iter().filter_map(|name| part_number(name)).collect();
+            names(chunks.path()).iter().filter_map(|name| chunk_number(name)).collect();
         assert_eq!(found, [3, 4, 6]);
     }
 
     #[test]
     fn part_whose_name_leads_elsewhere_is_left_and_what_it_leads_to_stays() {
         let scratch = Scratch::new("parts-hostile");
-        let mut parts = parts(&scratch, COUNT);
+        let mut chunks = chunks(&scratch, COUNT);
         let victim = scratch.0.join("victim");
         fs::create_dir_all(victim.join("user/a-7")).unwrap();
         fs::write(victim.join("user/a-7/metadata"), "precious").unwrap();
         let mut folders = Vec::new();
         for _ in 0..2 {
-            trace(&mut parts, "a", 1);
-            folders.push(next(&mut parts).unwrap().folder);
+            trace(&mut chunks, "a", 1);
+            folders.push(next(&mut chunks).unwrap().folder);
         }
         // One is a link, the other another folder by now.
         let aside = scratch.0.join("aside");
@@ -665,21 +668,21 @@ mod tests {
         fs::create_dir(&folders[1]).unwrap();
         fs::write(folders[1].join("metadata"), "precious").unwrap();
         for _ in 0..2 {
-            trace(&mut parts, "a", 1);
-            assert!(next(&mut parts).is_some());
-            let said = remove(&mut parts);
+            trace(&mut chunks, "a", 1);
+            assert!(next(&mut chunks).is_some());
+            let said = remove(&mut chunks);
             assert!(said.len() == 1 && said[0].contains("leads to something else"), "{said:?}");
         }
         assert_eq!(fs::read(victim.join("user/a-7/metadata")).unwrap(), b"precious");
         assert_eq!(fs::read(folders[1].join("metadata")).unwrap(), b"precious");
         assert_eq!(names(&aside), [".strata-end", "user"]);
-        assert_eq!(parts.status(4, 40).unwrap().removed, 0);
+        assert_eq!(chunks.status(4, 40).unwrap().removed, 0);
         // In a part of ours is a link: nobody goes where it leads.
-        trace(&mut parts, "a", 1);
-        let third = parts.kept[0].path.clone();
+        trace(&mut chunks, "a", 1);
+        let third = chunks.kept[0].path.clone();
         std::os::unix::fs::symlink(&victim, third.join("user/link")).unwrap();
-        assert!(next(&mut parts).is_some());
-        let said = remove(&mut parts);
+        assert!(next(&mut chunks).is_some());
+        let said = remove(&mut chunks);
         assert!(said.len() == 1 && said[0].contains("cannot be removed"), "{said:?}");
         assert!(victim.join("user/a-7/metadata").exists());
     }
@@ -687,14 +690,14 @@ mod tests {
     #[test]
     fn part_that_cannot_be_made_changes_nothing() {
         let scratch = Scratch::new("parts-full");
-        let mut parts = parts(&scratch, Rotation::default());
-        trace(&mut parts, "a", 1);
+        let mut chunks = chunks(&scratch, Rotation::default());
+        trace(&mut chunks, "a", 1);
         // Where it was nobody can make anything any more.
         fs::remove_dir_all(scratch.0.join("t")).unwrap();
-        let why = parts.begin_next().unwrap_err();
+        let why = chunks.begin_next().unwrap_err();
         assert!(why.contains("goes on in the same part"), "{why}");
         assert_eq!(
-            (parts.end_last(Ending::Ended), parts.present()),
+            (chunks.end_last(Ending::Ended), chunks.present()),
             (Ok(None), scratch.0.join("t"))
         );
     }
@@ -703,7 +706,7 @@ mod tests {
     fn session_that_was_killed_goes_on_behind_its_last_part() {
         let scratch = Scratch::new("parts-again");
         let path = scratch.0.join("t");
-        let mut before = parts(&scratch, COUNT);
+        let mut before = chunks(&scratch, COUNT);
         for _ in 0..2 {
             trace(&mut before, "a", 1);
             next(&mut before);
@@ -711,20 +714,20 @@ mod tests {
         trace(&mut before, "a", 1);
         drop(before);
         wait_until_unlocked(&path);
-        for name in names(&path).iter().filter(|name| part_number(name).is_some()) {
+        for name in names(&path).iter().filter(|name| chunk_number(name).is_some()) {
             wait_until_unlocked(&path.join(name));
         }
         fs::create_dir(path.join("0009-mine")).unwrap();
         let (root, names_before) = TraceFolder::go_on(&path).unwrap();
         assert_eq!(names_before.len(), 3);
-        let mut parts = PartsOutput::new(root, "20260131-130000");
-        parts.begin((COUNT, Retention::default()), Some(&names_before)).unwrap();
-        assert!(parts.present().ends_with("0004-20260131-130000"), "{:?}", parts.present());
+        let mut chunks = ChunksOutput::new(root, "20260131-130000");
+        chunks.begin((COUNT, Retention::default()), Some(&names_before)).unwrap();
+        assert!(chunks.present().ends_with("0004-20260131-130000"), "{:?}", chunks.present());
         assert!(TraceFolder::go_on(&path).is_err());
         // What is too much goes when the session begins, and not with the next rotation.
-        let status = parts.status(0, 0).unwrap();
+        let status = chunks.status(0, 0).unwrap();
         assert_eq!((status.complete, status.removed, status.removed_unknown), (2, 1, 1));
-        assert_eq!(remove(&mut parts), [""; 0]);
+        assert_eq!(remove(&mut chunks), [""; 0]);
         assert_eq!((status.last[0].number, status.last[0].records), (2, None));
         assert!(path.join("0009-mine").is_dir());
     }
@@ -743,16 +746,16 @@ mod tests {
         ] {
             let scratch = Scratch::new("parts-bounds");
             let root = TraceFolder::create(&scratch.0.join("t")).unwrap();
-            let mut parts = PartsOutput::new(root, "20260131-120000");
+            let mut chunks = ChunksOutput::new(root, "20260131-120000");
             let rotation = Rotation { count, ..Rotation::default() };
-            parts.begin((rotation, Retention { count: keep, size }), None).unwrap();
+            chunks.begin((rotation, Retention { count: keep, size }), None).unwrap();
             for _ in 0..5 {
-                let folder = trace(&mut parts, "a", 1);
+                let folder = trace(&mut chunks, "a", 1);
                 fs::write(folder.join("data"), [0; 10_000]).unwrap();
-                next(&mut parts);
-                assert_eq!(remove(&mut parts), [""; 0]);
+                next(&mut chunks);
+                assert_eq!(remove(&mut chunks), [""; 0]);
             }
-            let status = parts.status(0, 0).unwrap();
+            let status = chunks.status(0, 0).unwrap();
             assert_eq!(status.complete, left, "{count:?} {keep:?} {size:?}");
         }
     }
@@ -761,44 +764,44 @@ mod tests {
     fn session_that_settles_has_all_its_parts_in_the_other_folder() {
         let scratch = Scratch::new("parts-settle");
         let held = scratch.0.join("held");
-        let mut parts =
-            PartsOutput::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
-        parts.begin((Rotation::default(), Retention::default()), None).unwrap();
-        let first = trace(&mut parts, "a", 3);
+        let mut chunks =
+            ChunksOutput::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
+        chunks.begin((Rotation::default(), Retention::default()), None).unwrap();
+        let first = trace(&mut chunks, "a", 3);
         fs::write(first.join("metadata"), "precious").unwrap();
-        assert!(next(&mut parts).is_some() && parts.is_early());
-        trace(&mut parts, "a", 4);
+        assert!(next(&mut chunks).is_some() && chunks.is_early());
+        trace(&mut chunks, "a", 4);
         let root = TraceFolder::settled_in(&scratch.0.join("disk"), "20260131-130000").unwrap();
         let disk = root.path().to_owned();
-        parts.begin_settled(root).unwrap();
-        assert!(!parts.is_early());
-        let third = trace(&mut parts, "a", 5);
-        let second = parts.end_last(Ending::Ended).unwrap().unwrap();
+        chunks.begin_flushed(root).unwrap();
+        assert!(!chunks.is_early());
+        let third = trace(&mut chunks, "a", 5);
+        let second = chunks.end_last(Ending::Ended).unwrap().unwrap();
         assert!(second.folder.starts_with(&held));
-        let (left, to) = parts.take_left().unwrap();
+        let (left, to) = chunks.take_left().unwrap();
         left.give_parts_to(&to).unwrap();
-        parts.settled(&left);
-        assert!(!held.exists() && parts.take_left().is_none());
-        let moved = parts.now(&first);
+        chunks.flushed(&left);
+        assert!(!held.exists() && chunks.take_left().is_none());
+        let moved = chunks.now(&first);
         assert!(
             moved.starts_with(&disk) && fs::read(moved.join("metadata")).unwrap() == b"precious"
         );
-        assert_eq!(parts.now(&third), third);
+        assert_eq!(chunks.now(&third), third);
         assert!(third.starts_with(&disk));
-        let status = parts.status(12, 120).unwrap();
-        let folders: Vec<_> = status.last.iter().map(|part| part.folder.is_dir()).collect();
-        assert_eq!((status.complete, folders, parts.path()), (2, vec![true; 2], &*disk));
-        assert_eq!(names(&disk).iter().filter(|name| part_number(name).is_some()).count(), 3);
+        let status = chunks.status(12, 120).unwrap();
+        let folders: Vec<_> = status.last.iter().map(|chunk| chunk.folder.is_dir()).collect();
+        assert_eq!((status.complete, folders, chunks.path()), (2, vec![true; 2], &*disk));
+        assert_eq!(names(&disk).iter().filter(|name| chunk_number(name).is_some()).count(), 3);
     }
 
     #[test]
     fn session_that_cannot_settle_stays_where_it_is() {
         let scratch = Scratch::new("parts-unsettled");
         let held = scratch.0.join("held");
-        let mut parts =
-            PartsOutput::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
-        parts.begin((Rotation::default(), Retention::default()), None).unwrap();
-        trace(&mut parts, "a", 3);
+        let mut chunks =
+            ChunksOutput::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
+        chunks.begin((Rotation::default(), Retention::default()), None).unwrap();
+        trace(&mut chunks, "a", 3);
         // Another one would decide what is in it.
         let open = scratch.0.join("open");
         fs::create_dir(&open).unwrap();
@@ -807,11 +810,11 @@ mod tests {
         // What there is by the time of the copy stays, and so does what is held.
         let root = TraceFolder::settled_in(&scratch.0.join("disk"), "20260131-130000").unwrap();
         let disk = root.path().to_owned();
-        let first = parts.present();
-        parts.begin_settled(root).unwrap();
-        parts.end_last(Ending::Ended).unwrap();
+        let first = chunks.present();
+        chunks.begin_flushed(root).unwrap();
+        chunks.end_last(Ending::Ended).unwrap();
         fs::create_dir(disk.join(first.file_name().unwrap())).unwrap();
-        let (left, to) = parts.take_left().unwrap();
+        let (left, to) = chunks.take_left().unwrap();
         assert!(left.give_parts_to(&to).is_err());
         assert!(first.join("user/a-7").is_dir());
         // No link is followed.

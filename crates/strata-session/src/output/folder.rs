@@ -9,14 +9,14 @@
 //!
 //! # Invariants
 //! - Everything is created below a descriptor that stays open ([`TraceFolder`]): a user who can write to a folder above
-//!   it cannot redirect this program by replacing a name. `way.rs` walks paths in this manner, and refuses links of other
+//!   it cannot redirect this program by replacing a name. `safe_path.rs` walks paths in this manner, and refuses links of other
 //!   users.
 //! - An existing folder is used only if it is empty, belongs to this user, and is not locked. The lock ends with this
-//!   process, however the process ends, so that readers know whether a recorder still writes (`strata_ctf::read::ended`).
+//!   process, however the process ends, so that readers know whether a recorder still writes (`strata_ctf::read::completeness`).
 //! - Nothing is ever overwritten, and only files that this session created are removed. Files of others stay.
 //! - A process's name is hostile text: `sanitised()` leaves letters, digits and a few signs.
 //!
-//! `leftover.rs` finds traces of earlier sessions, `refused.rs` has the errors and the check of owners, `tree.rs`
+//! `old_folders.rs` finds traces of earlier sessions, `folder_errors.rs` has the errors and the check of owners, `folder_content.rs`
 //! removes and copies whole folders, and `chunks.rs` beside this file splits a trace into folders of this kind. Attacks
 //! on this code are tests in tests/attack, and its promises are in docs/design/threats.md.
 
@@ -37,18 +37,18 @@ use rustix::process::geteuid;
 use strata_collect::{begin_mark, end_mark, remove_mark, Counts, Directory, Files, Output, Sink};
 use strata_ctf::end_mark::{EndMark, FILE};
 
-use crate::output::mark::{Made, SessionMark};
+use crate::output::folder_mark::{Made, SessionMark};
 use crate::session::lock::lock;
-use refused::{is_trusted, system, TRIES};
-use tree::{bytes_in, clear, give_all, DEPTH_MAX};
+use folder_content::{bytes_in, clear, give_all, DEPTH_MAX};
+use folder_errors::{is_trusted, system, TRIES};
 
-mod leftover;
-mod refused;
-mod tree;
-mod way;
+mod folder_content;
+mod folder_errors;
+mod old_folders;
+mod safe_path;
 
-pub(crate) use leftover::leftovers;
-pub use refused::{is_trusted as is_trusted_user, FolderError};
+pub use folder_errors::{is_trusted as is_trusted_user, FolderError};
+pub(crate) use old_folders::leftovers;
 
 /// The most bytes of a process's name that the name of its folder takes \[byte\].
 const NAME_BYTES_MAX: usize = 64;
@@ -118,7 +118,7 @@ impl Output for TraceFolder {
 /// [`FolderError`]: somebody else could write to the folder or replace it, or the group could not read it.
 pub fn group_folder(path: &Path, gid: u32) -> Result<PathBuf, FolderError> {
     let is_new = path.symlink_metadata().is_err();
-    let path = way::own(path)?;
+    let path = safe_path::own(path)?;
     let fault = |what, error: io::Error| system(&path, what, error);
     let folder = fs::File::open(&path).map_err(|error| fault("open it", error))?;
     if is_new {
@@ -363,7 +363,7 @@ impl TraceFolder {
     ///
     /// # Errors
     /// [`FolderError`]; [`FolderError::System`] if the name exists.
-    pub(crate) fn part(&self, name: &str) -> Result<TraceFolder, FolderError> {
+    pub(crate) fn chunk(&self, name: &str) -> Result<TraceFolder, FolderError> {
         let path = self.path.join(name);
         match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
             Ok(()) => match take_new(&path, Arc::clone(&self.fd), OsStr::new(name))? {
@@ -378,10 +378,10 @@ impl TraceFolder {
     ///
     /// # Errors
     /// The error of the system call. Folders that could not be moved stay in place.
-    pub(crate) fn give_to(&mut self, part: &TraceFolder) -> io::Result<()> {
+    pub(crate) fn give_to(&mut self, chunk: &TraceFolder) -> io::Result<()> {
         self.layers.clear();
         for name in std::mem::take(&mut self.names) {
-            match rustix::fs::renameat(&self.fd, &*name, &part.fd, &*name) {
+            match rustix::fs::renameat(&self.fd, &*name, &chunk.fd, &*name) {
                 // The folder was already removed, as that of an empty layer is.
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
@@ -396,7 +396,7 @@ impl TraceFolder {
     /// # Errors
     /// [`FolderError`].
     pub(crate) fn settled_in(above: &Path, stamp: &str) -> Result<TraceFolder, FolderError> {
-        let above = way::own(above)?;
+        let above = safe_path::own(above)?;
         let found = fs::metadata(&above).map_err(|error| system(&above, "look at it", error))?;
         let mode = std::os::unix::fs::MetadataExt::mode(&found) & 0o7777;
         if mode & (libc::S_IWOTH | libc::S_IWGRP) != 0 {
@@ -458,7 +458,7 @@ impl TraceFolder {
     }
 
     /// Opens a chunk of the earlier recording; `None` if it does not belong to this user.
-    pub(crate) fn part_of_before(&self, name: &str) -> Option<TraceFolder> {
+    pub(crate) fn chunk_of_before(&self, name: &str) -> Option<TraceFolder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty()).ok()?;
         if rustix::fs::fstat(&fd).ok()?.st_uid != geteuid().as_raw() {
@@ -515,7 +515,7 @@ fn top(layer: &str) -> &str {
 }
 
 /// Returns the number of a chunk from its name, such as `0012-20260131-235959`; `None` if the name has another form.
-pub(crate) fn part_number(name: &str) -> Option<u64> {
+pub(crate) fn chunk_number(name: &str) -> Option<u64> {
     let (number, stamp) = name.split_once('-')?;
     let (date, time) = stamp.split_once('-')?;
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -530,7 +530,7 @@ fn part_names(folder: &OwnedFd) -> Result<Vec<String>, Errno> {
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        found.extend(part_number(&name).map(|number| (number, name)));
+        found.extend(chunk_number(&name).map(|number| (number, name)));
     }
     found.sort();
     Ok(found.into_iter().map(|(_, name)| name).collect())

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::output::folder::leftovers;
-use crate::output::mark::{Made, SessionMark};
+use crate::output::folder_mark::{Made, SessionMark};
 use crate::session::lock::lock;
 
 /// The default for the number of triggers' snapshots to keep. A trigger may fire every 10 s for weeks, and each

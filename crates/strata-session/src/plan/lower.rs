@@ -5,8 +5,8 @@ use strata_kernel::Contexts;
 use strata_user::{EventContexts, Rules};
 
 use super::{Channel, EventRule, LayerOf, Plan, PlanError};
-use crate::applications::filtered;
-use crate::applications::lowered::{asked, lowered};
+use crate::applications::combined_rules::{asked, lowered};
+use crate::applications::filter_check;
 use crate::options::{KernelOptions, Options};
 use crate::session::layer::{LayerRule, Wanted};
 
@@ -57,7 +57,7 @@ impl Plan {
                         .map_err(|error| no_context(&error))?,
                     ..sized
                 };
-                filtered::program(&options).map_err(|error| match error {
+                filter_check::program(&options).map_err(|error| match error {
                     crate::SessionError::Filter(error) => PlanError::Program(error),
                     _ => PlanError::NothingPasses(
                         options.filter.as_ref().map_or_else(String::new, |one| one.text().into()),

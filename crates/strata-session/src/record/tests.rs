@@ -1,6 +1,6 @@
 use super::*;
 use crate::options::{OptionsError, Rotation};
-use crate::output::chunks::PartsOutput;
+use crate::output::chunks::ChunksOutput;
 use crate::output::describe::Machine;
 use crate::output::folder::FolderError;
 use crate::output::folder::{TimeStamp, TraceFolder};
@@ -213,7 +213,7 @@ struct Ended<'a> {
 
 /// Returns a session that has not begun, with these options and this folder.
 fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Ended<'a> {
-    let folder = Arc::new(Mutex::new(PartsOutput::new(
+    let folder = Arc::new(Mutex::new(ChunksOutput::new(
         TraceFolder::create(path).unwrap(),
         "20260131-235959",
     )));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use strata_model::Counts;
 use strata_remote::Destination;
 
-use crate::output::mark::Made;
+use crate::output::folder_mark::Made;
 use crate::plan::{Change, Plan};
 use crate::session::rotation::Rotated;
 use crate::session::snapshot;

@@ -15,7 +15,7 @@ use strata_remote::{
 };
 
 use crate::error::SessionError;
-use crate::guest::relayed::counter_pair;
+use crate::guest::guest_recorder::counter_pair;
 use crate::options::Options;
 use crate::output::describe::{new_uuid, Machine};
 use crate::report::Notice;

@@ -12,10 +12,10 @@ use strata_remote::Destination;
 
 use crate::error::SessionError;
 use crate::options::Options;
-use crate::output::chunks::PartsOutput;
+use crate::output::chunks::ChunksOutput;
 use crate::output::describe::Machine;
 use crate::output::folder::{TimeStamp, TraceFolder};
-use crate::output::mark::{Made, SessionMark};
+use crate::output::folder_mark::{Made, SessionMark};
 use crate::output::retention::{Leavings, RetentionStatus};
 use crate::record::command::Running;
 use crate::report::{
@@ -40,7 +40,7 @@ use crate::session::Session;
 pub(crate) struct Resources {
     pub(crate) context: Arc<Context>,
     /// The output folder; `None` for a session that writes only snapshots.
-    pub(crate) folder: Option<Arc<Mutex<PartsOutput>>>,
+    pub(crate) folder: Option<Arc<Mutex<ChunksOutput>>>,
     pub(crate) snapshots: RefCell<Snapshots>,
     pub(crate) has_guests: bool,
     /// Limits on the data that a persistent session keeps.
@@ -119,8 +119,8 @@ impl Resources {
         let mark = options.session.as_deref().map(SessionMark::new);
         let folder = folder.map(|folder| folder.made_by(mark.as_ref(), Made::Trace));
         let folder = folder.map(|folder| match options.is_early {
-            true => PartsOutput::new(folder, &stamp.name).early(),
-            false => PartsOutput::new(folder, &stamp.name),
+            true => ChunksOutput::new(folder, &stamp.name).early(),
+            false => ChunksOutput::new(folder, &stamp.name),
         });
         let mut folder = folder.map(|folder| folder.of_session(mark));
         if let Some(folder) = &mut folder {
@@ -239,7 +239,7 @@ impl Resources {
         match &self.rotations {
             Some(rotations) if rotations.borrow().is_early() => {
                 self.context.shared.set_must_wait(false);
-                rotations.borrow_mut().settle(above, reply);
+                rotations.borrow_mut().flush_to_disk(above, reply);
             }
             _ => {
                 // The requester may have gone.
@@ -295,7 +295,7 @@ impl Resources {
     /// Returns the status of the trace's chunks, if it has any.
     pub(crate) fn parts(&self) -> Option<ChunksStatus> {
         let rotations = self.rotations.as_ref()?;
-        rotations.borrow().parts(&self.context.shared)
+        rotations.borrow().chunks(&self.context.shared)
     }
 
     /// Waits until all requested snapshots are written, and the previous chunk is completed. Snapshots that wait for a relay
@@ -455,7 +455,12 @@ impl Resources {
     }
 
     /// Writes the end mark into the folder: how the recording ended, and losses that no single trace reports.
-    pub(crate) fn mark(&self, folder: &mut PartsOutput, layers: &[LayerReport], is_recorded: bool) {
+    pub(crate) fn mark(
+        &self,
+        folder: &mut ChunksOutput,
+        layers: &[LayerReport],
+        is_recorded: bool,
+    ) {
         let unwritten = unmarked(layers);
         let shared = &self.context.shared;
         if !is_recorded && unwritten == 0 && shared.failure().is_none() {

@@ -23,7 +23,7 @@ use serde::Serialize;
 use strata_collect::Output;
 
 use crate::options::Rotation;
-use crate::output::chunks::PartsOutput;
+use crate::output::chunks::ChunksOutput;
 use crate::output::folder::{TimeStamp, TraceFolder};
 use crate::report::{ChunkStatus, ChunksStatus, Notice};
 use crate::session::lock::lock;
@@ -53,11 +53,11 @@ type RotationReply = Sender<Result<Rotated, String>>;
 /// The rotations of one session.
 #[derive(Debug)]
 pub(crate) struct Rotations {
-    parts: Arc<Mutex<PartsOutput>>,
+    chunks: Arc<Mutex<ChunksOutput>>,
     rotation: Rotation,
     asked: Vec<RotationReply>,
     /// The folder in which to create a new folder on disk, if the trace is to be flushed there.
-    settle_in: Option<PathBuf>,
+    flush_in: Option<PathBuf>,
     /// The thread of the running rotation, which returns the reason if it fails.
     running: Option<JoinHandle<Option<String>>>,
     has_told: bool,
@@ -68,32 +68,32 @@ pub(crate) struct Rotations {
 
 impl Rotations {
     /// Creates the state for rotations of the chunks `parts`.
-    pub(crate) fn new(parts: Arc<Mutex<PartsOutput>>, rotation: Rotation) -> Rotations {
+    pub(crate) fn new(chunks: Arc<Mutex<ChunksOutput>>, rotation: Rotation) -> Rotations {
         let now = Instant::now();
         let (asked, running, has_told) = (Vec::new(), None, false);
-        let (settle_in, since, not_before) = (None, now, now);
-        Rotations { parts, rotation, asked, settle_in, running, has_told, since, not_before }
+        let (flush_in, since, not_before) = (None, now, now);
+        Rotations { chunks, rotation, asked, flush_in, running, has_told, since, not_before }
     }
 
     /// Requests to move the trace from memory to a new folder on the disk in `folder`.
-    pub(crate) fn settle(&mut self, folder: PathBuf, reply: RotationReply) {
-        self.settle_in = Some(folder);
+    pub(crate) fn flush_to_disk(&mut self, folder: PathBuf, reply: RotationReply) {
+        self.flush_in = Some(folder);
         self.asked.push(reply);
     }
 
     /// Returns whether the memory for a trace held in memory is used up. `size`: limit on the trace \[byte\].
     pub(crate) fn is_full(&self, size: u64, shared: &Shared) -> bool {
-        let parts = lock(&self.parts);
+        let chunks = lock(&self.chunks);
         let (_, bytes, ..) = shared.counts();
         let (_, buffers) = shared.memory().now();
         // The flush to disk also has to write what is in the buffers.
-        let is_short = parts.room().is_some_and(|room| room < buffers.saturating_add(SPARE_BYTES));
-        parts.is_early() && (bytes >= size || is_short)
+        let is_short = chunks.room().is_some_and(|room| room < buffers.saturating_add(SPARE_BYTES));
+        chunks.is_early() && (bytes >= size || is_short)
     }
 
     /// Returns whether the trace is held in memory.
     pub(crate) fn is_early(&self) -> bool {
-        lock(&self.parts).is_early()
+        lock(&self.chunks).is_early()
     }
 
     /// Requests a rotation, which the next [`Rotations::look`] begins.
@@ -142,7 +142,7 @@ impl Rotations {
             return false;
         }
         let (records, bytes, ..) = shared.counts();
-        let (records, bytes) = lock(&self.parts).in_present(records, bytes);
+        let (records, bytes) = lock(&self.chunks).in_present(records, bytes);
         let is_over = time_ms.is_some_and(|ms| now - self.since >= Duration::from_millis(ms));
         if records == 0 {
             if is_over {
@@ -154,23 +154,23 @@ impl Rotations {
     }
 
     fn begin(&mut self, session: &Session, shared: &Arc<Shared>) {
-        let (asked, parts) = (std::mem::take(&mut self.asked), Arc::clone(&self.parts));
+        let (asked, chunks) = (std::mem::take(&mut self.asked), Arc::clone(&self.chunks));
         let ((begun, is_begun), (cuts, of_layers)) = (channel(), channel::<Vec<Cut>>());
         let (of_session, first) = (Arc::clone(shared), session.rotate());
-        let settle_in = self.settle_in.take();
+        let flush_in = self.flush_in.take();
         let work = move || {
             // Records from before the rotation begin their traces in this chunk, even if they were recorded just now.
-            complete(&parts, first);
-            let next = match settle_in {
-                None => lock(&parts).begin_next(),
-                Some(folder) => begin_settled(&parts, &folder),
+            complete(&chunks, first);
+            let next = match flush_in {
+                None => lock(&chunks).begin_next(),
+                Some(folder) => begin_flushed(&chunks, &folder),
             };
             let done = next.and_then(|()| {
                 // The receiver waits, so this cannot fail.
                 let _ = begun.send(());
-                cut(&parts, of_layers.recv().unwrap_or_default(), &of_session)
+                cut(&chunks, of_layers.recv().unwrap_or_default(), &of_session)
             });
-            lock(&parts).set_error(done.as_ref().err().cloned());
+            lock(&chunks).set_error(done.as_ref().err().cloned());
             for reply in &asked {
                 // The requester may have gone.
                 let _ = reply.send(done.clone());
@@ -194,42 +194,42 @@ impl Rotations {
     }
 
     /// Returns the status of the chunks.
-    pub(crate) fn parts(&self, shared: &Shared) -> Option<ChunksStatus> {
+    pub(crate) fn chunks(&self, shared: &Shared) -> Option<ChunksStatus> {
         let (records, bytes, ..) = shared.counts();
-        lock(&self.parts).status(records, bytes)
+        lock(&self.chunks).status(records, bytes)
     }
 }
 
-fn begin_settled(parts: &Arc<Mutex<PartsOutput>>, above: &Path) -> Result<(), String> {
+fn begin_flushed(chunks: &Arc<Mutex<ChunksOutput>>, above: &Path) -> Result<(), String> {
     let made = TimeStamp::now().map_err(|error| format!("tell the time: {error}"));
     let root = made.and_then(|now| {
         TraceFolder::settled_in(above, &now.name)
             .map_err(|error| format!("what is recorded stays in memory: {error}"))
     })?;
-    lock(parts).begin_settled(root)
+    lock(chunks).begin_flushed(root)
 }
 
 /// Copies the chunks in memory to the disk, without blocking the session. Returns the completed chunk with its new
 /// place.
-fn settle(
-    parts: &Arc<Mutex<PartsOutput>>,
+fn flush_to_disk(
+    chunks: &Arc<Mutex<ChunksOutput>>,
     part: Option<ChunkStatus>,
 ) -> Result<Option<ChunkStatus>, String> {
-    let Some((left, to)) = lock(parts).take_left() else { return Ok(part) };
+    let Some((left, to)) = lock(chunks).take_left() else { return Ok(part) };
     left.give_parts_to(&to).map_err(|error| {
         let path = left.path().display();
         format!(
             "what was recorded before cannot be copied to the disk, and stays in '{path}': {error}"
         )
     })?;
-    let mut parts = lock(parts);
-    parts.settled(&left);
-    Ok(part.map(|part| ChunkStatus { folder: parts.now(&part.folder), ..part }))
+    let mut chunks = lock(chunks);
+    chunks.flushed(&left);
+    Ok(part.map(|part| ChunkStatus { folder: chunks.now(&part.folder), ..part }))
 }
 
 /// Makes all layers write what they hold, and complete the traces that are not in the present chunk.
-fn complete(parts: &Arc<Mutex<PartsOutput>>, cuts: Vec<Cut>) {
-    let output = Arc::clone(parts) as Arc<Mutex<dyn Output>>;
+fn complete(chunks: &Arc<Mutex<ChunksOutput>>, cuts: Vec<Cut>) {
+    let output = Arc::clone(chunks) as Arc<Mutex<dyn Output>>;
     // All layers work at the same time.
     let answers: Vec<_> = cuts.into_iter().map(|cut| cut(&output)).collect();
     for answer in answers {
@@ -240,21 +240,21 @@ fn complete(parts: &Arc<Mutex<PartsOutput>>, cuts: Vec<Cut>) {
 
 /// Completes the previous chunk. New traces already begin in the next chunk. Returns the result of the rotation.
 fn cut(
-    parts: &Arc<Mutex<PartsOutput>>,
+    chunks: &Arc<Mutex<ChunksOutput>>,
     cuts: Vec<Cut>,
     shared: &Shared,
 ) -> Result<Rotated, String> {
-    complete(parts, cuts);
-    let part = lock(parts).end_last(shared.ending_of_all())?;
-    let part = settle(parts, part)?;
+    complete(chunks, cuts);
+    let part = lock(chunks).end_last(shared.ending_of_all())?;
+    let part = flush_to_disk(chunks, part)?;
     let (beyond, present) = {
-        let mut parts = lock(parts);
-        (parts.beyond(), parts.present())
+        let mut chunks = lock(chunks);
+        (chunks.beyond(), chunks.present())
     };
     let mut failed = None;
     for part in beyond {
         let removed = part.remove();
-        lock(parts).removed(&part, removed.is_ok());
+        lock(chunks).removed(&part, removed.is_ok());
         failed = failed.or(removed.err());
     }
     match failed {

@@ -14,7 +14,7 @@ use strata_remote::{Destination, FromRecorder, IsOver, Recording, RemoteOutput, 
 
 use crate::output::describe::Machine;
 use crate::output::folder::TraceFolder;
-use crate::output::mark::Made;
+use crate::output::folder_mark::Made;
 use crate::output::retention::Leavings;
 use crate::session::disk::{LowSpace, MinFree};
 use crate::session::failure::{advice, failure_text};

@@ -27,7 +27,7 @@ use strata_ring::Channel;
 use super::*;
 use crate::error::SessionError;
 use crate::options::Rotation;
-use crate::output::chunks::PartsOutput;
+use crate::output::chunks::ChunksOutput;
 use crate::output::describe::new_uuid;
 use crate::output::folder::TraceFolder;
 use crate::output::retention::Retention;
@@ -314,7 +314,7 @@ fn rotated_trace_has_each_record_in_one_part() {
     let scratch = Scratch::new("rotated");
     let path = scratch.0.join("t");
     let folder = TraceFolder::create(&path).unwrap();
-    let parts = Arc::new(Mutex::new(PartsOutput::new(folder, "20260131-120000")));
+    let parts = Arc::new(Mutex::new(ChunksOutput::new(folder, "20260131-120000")));
     parts.lock().unwrap().begin((Rotation::default(), Retention::default()), None).unwrap();
     let mut context = context_of(Nowhere, Keep::Write { flush: Duration::from_millis(1) });
     Arc::get_mut(&mut context).unwrap().output = Arc::clone(&parts) as Arc<_>;

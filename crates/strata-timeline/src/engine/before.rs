@@ -2,12 +2,12 @@
 //! trace.
 
 use super::Engine;
-use crate::before::FactsBefore;
-use crate::fact::RecordText;
-use crate::fact::Spot;
-use crate::files;
+use crate::descriptor_files;
+use crate::facts::RecordText;
+use crate::facts::Spot;
 use crate::id::ThreadId;
 use crate::state::{Reason, State};
+use crate::state_before::FactsBefore;
 
 impl Engine {
     /// Sets what existed before the first records, which are applied next.
@@ -57,7 +57,13 @@ impl Engine {
     pub(super) fn give(&mut self, machine: u8, process: i64, id: ThreadId, is_new: bool) {
         for opened in self.before.take(machine, process, is_new) {
             let (descriptor, flags) = (opened.descriptor, opened.flags);
-            files::there(&mut self.world, id, descriptor, flags, RecordText::Kept(&opened.path));
+            descriptor_files::there(
+                &mut self.world,
+                id,
+                descriptor,
+                flags,
+                RecordText::Kept(&opened.path),
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::counters::{CounterNumber, CounterPlace, CounterValue};
-use crate::fact::Spot;
+use crate::facts::Spot;
 use crate::id::ThreadId;
 use crate::names::Name;
 use crate::observer::Observer;

@@ -2,7 +2,7 @@
 //! first one.
 
 use super::Engine;
-use crate::fact::Spot;
+use crate::facts::Spot;
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::state::{State, Waker};

@@ -1,8 +1,8 @@
 //! Finds switches that do not fit together: a CPU was given to one thread, and the next switch is from another.
 
 use super::{CpuState, Engine};
-use crate::fact::Spot;
-use crate::hidden::{FoundOnCpu, Given, Unfollowed};
+use crate::facts::Spot;
+use crate::hidden_threads::{FoundOnCpu, Given, Unfollowed};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::state::State;

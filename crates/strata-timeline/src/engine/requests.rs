@@ -1,7 +1,7 @@
 //! Completed requests to disks, and the waits that they end.
 
 use super::Engine;
-use crate::fact::{DiskPlace, Spot};
+use crate::facts::{DiskPlace, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::state::{Interval, Waker};

@@ -13,7 +13,7 @@
 use super::{CpuState, Engine, TIMER_SOFTIRQS};
 use crate::calls::{CallKind, Moves};
 use crate::causes::Daemon;
-use crate::fact::Spot;
+use crate::facts::Spot;
 use crate::id::ThreadId;
 use crate::names::NameKind;
 use crate::observer::Interrupt;

@@ -1,10 +1,12 @@
 //! Finds the thread of a span's record, and the begin to which an end belongs.
 
 use super::Engine;
-use crate::fact::{SpanMark, Spot};
+use crate::facts::{SpanMark, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
-use crate::spans::{end, Alone, AloneSpan, OpenSpan, Paired, Span, SpanKey, Spent, DEPTH_MAX};
+use crate::spans::{
+    end, OpenSpan, Paired, Span, SpanKey, Spent, UnpairedReason, UnpairedSpan, DEPTH_MAX,
+};
 
 impl Engine {
     pub(super) fn span<O: Observer>(&mut self, spot: Spot, mark: SpanMark<'_>, seen: &mut O) {
@@ -87,20 +89,20 @@ impl Engine {
             selected: spot.selected,
         };
         let world = &self.world;
-        let mut alone = |alone: AloneSpan| seen.alone(world, &alone);
+        let mut unpaired = |unpaired: UnpairedSpan| seen.unpaired_span(world, &unpaired);
         match (mark.key, who, spot.own_tid) {
-            (Some(key), _, _) => self.spans.begin_key(key, span, &mut alone),
+            (Some(key), _, _) => self.spans.begin_key(key, span, &mut unpaired),
             (None, Some(who), _) => {
                 let Some(thread) = self.world.threads.get_mut(who) else { return };
                 if thread.spans.len() < DEPTH_MAX {
                     return thread.spans.push(span);
                 }
-                seen.alone(&self.world, &span.alone(Alone::TooMany));
+                seen.unpaired_span(&self.world, &span.unpaired(UnpairedReason::TooMany));
             }
             (None, None, Some(own)) => {
-                self.spans.begin_thread(spot.home, own, span, &mut alone);
+                self.spans.begin_thread(spot.home, own, span, &mut unpaired);
             }
-            (None, None, None) => self.spans.begin_process(span, &mut alone),
+            (None, None, None) => self.spans.begin_process(span, &mut unpaired),
         }
     }
 
@@ -112,7 +114,7 @@ impl Engine {
         seen: &mut O,
     ) {
         let mut left = Vec::new();
-        let mut alone = |alone: AloneSpan| left.push(alone);
+        let mut unpaired = |unpaired: UnpairedSpan| left.push(unpaired);
         let of = (mark.pair, mark.address);
         let by_thread = if mark.is_keyed { Paired::NoKey } else { Paired::Thread };
         let (found, key, paired): (_, Option<SpanKey>, _) = match (mark.key, who, spot.own_tid) {
@@ -122,25 +124,26 @@ impl Engine {
             },
             (None, Some(who), _) => {
                 let stack = self.world.threads.get_mut(who).map(|thread| &mut thread.spans);
-                (stack.and_then(|stack| end(stack, of, &mut alone)), None, by_thread)
+                (stack.and_then(|stack| end(stack, of, &mut unpaired)), None, by_thread)
             }
             (None, None, Some(own)) => {
-                let open = self.spans.end_thread(spot.home, own, of, &mut alone);
+                let open = self.spans.end_thread(spot.home, own, of, &mut unpaired);
                 (open, None, by_thread)
             }
             (None, None, None) => {
                 (self.spans.end_process(spot.home, mark.pair, spot.cpu), None, Paired::Guess)
             }
         };
-        left.iter().for_each(|alone| seen.alone(&self.world, alone));
+        left.iter().for_each(|unpaired| seen.unpaired_span(&self.world, unpaired));
         let Some(open) = found else {
             let (name, thread, time) = (mark.name, who, spot.time);
             let selected = spot.selected;
-            let alone = AloneSpan { name, thread, time, why: Alone::NoBegin, selected };
-            return seen.alone(&self.world, &alone);
+            let unpaired =
+                UnpairedSpan { name, thread, time, why: UnpairedReason::NoBegin, selected };
+            return seen.unpaired_span(&self.world, &unpaired);
         };
         if open.gaps != self.span_gaps(open.home.trace) {
-            return seen.alone(&self.world, &open.alone(Alone::Gap));
+            return seen.unpaired_span(&self.world, &open.unpaired(UnpairedReason::Gap));
         }
         let done = spot.time.max(open.begin);
         let is_one = who.is_some() && who == open.thread;
@@ -182,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// Reports all open spans as alone, at the end of the trace.
+    /// Reports all open spans as unpaired, at the end of the trace.
     pub(super) fn finish_spans<O: Observer>(&mut self, seen: &mut O) {
         let all: Vec<ThreadId> = self.world.threads.iter().map(|(id, _)| id).collect();
         let mut left = Vec::new();
@@ -194,8 +197,8 @@ impl Engine {
         left.extend(self.spans.finish());
         for open in left {
             let is_gap = open.gaps != self.span_gaps(open.home.trace);
-            let why = if is_gap { Alone::Gap } else { Alone::NoEnd };
-            seen.alone(&self.world, &open.alone(why));
+            let why = if is_gap { UnpairedReason::Gap } else { UnpairedReason::NoEnd };
+            seen.unpaired_span(&self.world, &open.unpaired(why));
         }
     }
 }

@@ -6,11 +6,11 @@
 
 use super::{Engine, FAULT_MAX};
 use crate::calls::{CallId, CallKind};
-use crate::fact::{RecordText, Spot};
+use crate::facts::{RecordText, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::prev_state::StateNumbers;
-use crate::source::Kernel;
+use crate::record_source::Kernel;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::threads::OpenCall;
 use crate::world::{Blind, World};

@@ -23,8 +23,8 @@ fn span(pair: u32, begin: i64, home: Home) -> OpenSpan {
     }
 }
 
-fn none(alone: AloneSpan) {
-    panic!("{alone:?}");
+fn none(unpaired: UnpairedSpan) {
+    panic!("{unpaired:?}");
 }
 
 #[test]
@@ -44,16 +44,16 @@ fn end_of_a_key_is_of_the_same_process_before_it_is_of_any() {
 }
 
 #[test]
-fn key_that_begins_again_is_another_span_and_the_first_is_alone() {
+fn key_that_begins_again_is_another_span_and_the_first_is_unpaired() {
     let mut spans = OpenSpans::default();
-    let mut alone = Vec::new();
+    let mut unpaired = Vec::new();
     for begin in [10, 20] {
-        spans.begin_key(KeyRef::Text(b"k"), span(1, begin, HERE), &mut |one| alone.push(one));
+        spans.begin_key(KeyRef::Text(b"k"), span(1, begin, HERE), &mut |one| unpaired.push(one));
     }
     // Of another process it is another one.
-    spans.begin_key(KeyRef::Text(b"k"), span(1, 30, THERE), &mut |one| alone.push(one));
-    let told: Vec<_> = alone.iter().map(|one| (one.time, one.why)).collect();
-    assert_eq!((told, spans.count), (vec![(10, Alone::Again)], 2));
+    spans.begin_key(KeyRef::Text(b"k"), span(1, 30, THERE), &mut |one| unpaired.push(one));
+    let told: Vec<_> = unpaired.iter().map(|one| (one.time, one.why)).collect();
+    assert_eq!((told, spans.count), (vec![(10, UnpairedReason::Again)], 2));
     let (open, key) = spans.end_key(1, KeyRef::Text(b"k"), HERE).unwrap();
     let SpanKey::Text(text, _) = key else { panic!("{key:?}") };
     assert_eq!((open.begin, &*text), (20, &b"k"[..]));
@@ -84,14 +84,16 @@ fn malicious_number_of_open_spans_ends_at_the_limit() {
     let mut spans = OpenSpans::default();
     let mut too_many = 0;
     for number in 0..OPEN_MAX as i64 + 5 {
-        let mut alone = |one: AloneSpan| {
-            assert_eq!((one.why, one.time), (Alone::TooMany, number));
+        let mut unpaired = |one: UnpairedSpan| {
+            assert_eq!((one.why, one.time), (UnpairedReason::TooMany, number));
             too_many += 1;
         };
         match number % 3 {
-            0 => spans.begin_key(KeyRef::Number(number.into()), span(1, number, HERE), &mut alone),
-            1 => spans.begin_thread(HERE, number, span(1, number, HERE), &mut alone),
-            _ => spans.begin_process(span(1, number, HERE), &mut alone),
+            0 => {
+                spans.begin_key(KeyRef::Number(number.into()), span(1, number, HERE), &mut unpaired)
+            }
+            1 => spans.begin_thread(HERE, number, span(1, number, HERE), &mut unpaired),
+            _ => spans.begin_process(span(1, number, HERE), &mut unpaired),
         }
     }
     assert_eq!((too_many, spans.count), (5, OPEN_MAX));
@@ -108,10 +110,13 @@ fn end_of_a_thread_closes_what_began_in_it_and_counts_it_out() {
     }
     assert!(spans.end_thread(HERE, 9, (1, None), &mut none).is_none());
     assert!(spans.end_thread(HERE, 8, (3, None), &mut none).is_none());
-    let mut alone = Vec::new();
-    let open = spans.end_thread(HERE, 8, (1, None), &mut |one| alone.push((one.time, one.why)));
+    let mut unpaired = Vec::new();
+    let open = spans.end_thread(HERE, 8, (1, None), &mut |one| unpaired.push((one.time, one.why)));
     assert_eq!(open.map(|open| open.begin), Some(10));
-    assert_eq!((alone, spans.count), (vec![(30, Alone::NoEnd), (20, Alone::NoEnd)], 0));
+    assert_eq!(
+        (unpaired, spans.count),
+        (vec![(30, UnpairedReason::NoEnd), (20, UnpairedReason::NoEnd)], 0)
+    );
 }
 
 #[test]
@@ -133,17 +138,17 @@ fn spans_with_addresses_end_by_the_same_one_and_those_without_by_any() {
     let with = |begin, address| OpenSpan { address, ..span(1, begin, HERE) };
     let ended = |of| {
         let mut stack = vec![with(10, Some(1)), with(20, Some(2)), with(30, None)];
-        let mut alone = 0;
-        let found = end(&mut stack, (1, of), &mut |_| alone += 1);
-        (found.map(|open| open.begin), alone, stack.len())
+        let mut unpaired = 0;
+        let found = end(&mut stack, (1, of), &mut |_| unpaired += 1);
+        (found.map(|open| open.begin), unpaired, stack.len())
     };
     assert_eq!(ended(Some(1)), (Some(30), 0, 2), "it says none: any");
     assert_eq!(ended(None), (Some(30), 0, 2));
     let mut stack = vec![with(10, Some(1)), with(20, Some(2))];
     assert!(end(&mut stack, (1, Some(3)), &mut none).is_none());
-    let mut alone = Vec::new();
-    let found = end(&mut stack, (1, Some(1)), &mut |one| alone.push(one.time));
-    assert_eq!((found.unwrap().begin, alone, stack.len()), (10, vec![20], 0));
+    let mut unpaired = Vec::new();
+    let found = end(&mut stack, (1, Some(1)), &mut |one| unpaired.push(one.time));
+    assert_eq!((found.unwrap().begin, unpaired, stack.len()), (10, vec![20], 0));
 }
 
 #[test]

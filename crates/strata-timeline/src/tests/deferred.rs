@@ -1,7 +1,7 @@
 //! Tests of deferred arguments, which are recorded after their call's entry.
 
 use super::*;
-use crate::fact::{Kept, SocketAddress};
+use crate::facts::{Kept, SocketAddress};
 
 const UNREAD: &str = "0x55d0c0de";
 const LOCALHOST: [u8; 4] = [127, 0, 0, 1];

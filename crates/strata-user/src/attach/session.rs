@@ -23,7 +23,7 @@
 //!
 //! Enabling a tracepoint means three stores in this order: the event's id for the slot and the slot's bit, both in the
 //! tracepoint's state, and then the opcode of each site in the process' code, unless its sites test a flag. Disabling clears the
-//! bit first. A process patches its own code if it can; otherwise this tracer does (`switching.rs`).
+//! bit first. A process patches its own code if it can; otherwise this tracer does (`enable.rs`).
 //!
 //! # Hostile processes
 //! Everything in the memfd may be changed by the process at any time. Values are copied and then checked; what the process can gain
@@ -54,15 +54,15 @@ use crate::read::tracepoint_states::Snapshot;
 use crate::users::quotas::Share;
 
 mod change;
-mod due;
+mod enable;
+mod schedule;
 mod slots;
-mod switching;
 
 pub use change::Differs;
 
-use due::Due;
+use enable::{enabled, patches, restore, switch_off};
+use schedule::Due;
 use slots::{claim, first_fit, free, start_position, SlotCopy};
-use switching::{enabled, patches, restore, switch_off};
 
 /// The most tracepoints that fit compact record headers: with more, some ids would need the extended form.
 const COMPACT_MAX: usize = 31;

@@ -5,9 +5,9 @@ use strata_ctf::read::TimeRange;
 
 use super::told::{range, Told};
 use crate::hand_tests::V::{self, Text, I64, U32, U64, U8};
-use crate::reports::begun::BegunProcesses;
 use crate::reports::blocked::{Blocked, BlockedCounter, BlockedReport, WaitKind};
 use crate::reports::locks::{self, LockCounter};
+use crate::reports::started_processes::BegunProcesses;
 use crate::reports::{cpu, files, syscalls, Label, Times};
 
 const MS: u64 = 1_000_000;

@@ -115,7 +115,7 @@ fn spans_are_put_together_by_name_process_and_thread() {
         (5, 40, 100)
     );
     assert_eq!(
-        (report.all.times.count, report.all.times.total, report.alone.no_begin),
+        (report.all.times.count, report.all.times.total, report.unpaired.no_begin),
         (4, 155, 1)
     );
 }
@@ -124,7 +124,7 @@ fn spans_are_put_together_by_name_process_and_thread() {
 fn spans_are_those_of_the_names_the_time_and_the_filter_that_were_asked_for() {
     let count = |wanted: Wanted<'_>| {
         let report = told(&wanted);
-        (report.all.times.count, report.all.times.total, report.alone.no_begin)
+        (report.all.times.count, report.all.times.total, report.unpaired.no_begin)
     };
     for (of, found) in
         [("a:*", (3, 145, 0)), ("b:y", (1, 10, 1)), ("*", (4, 155, 1)), ("x", (0, 0, 0))]
@@ -185,8 +185,8 @@ fn keys_begin_again_end_elsewhere_or_are_not_there() {
     let wanted = Wanted { pairs: &["q:go=q:ok:k"], ..ALL };
     let report = spans(&[&records], &wanted);
     assert_eq!(rows(&report), [(None, None, "q:go".to_owned(), 2, 140)]);
-    let alone = report.alone;
-    assert_eq!((alone.again, alone.no_begin, alone.no_end, alone.gap), (1, 1, 1, 0));
+    let unpaired = report.unpaired;
+    assert_eq!((unpaired.again, unpaired.no_begin, unpaired.no_end, unpaired.gap), (1, 1, 1, 0));
     let slow = &report.slowest;
     assert_eq!((slow[0].key.as_deref(), slow[1].key.as_deref()), (Some(""), Some("a")));
     let begun_by = slow[1].begun_by.as_ref().and_then(|label| label.tid);

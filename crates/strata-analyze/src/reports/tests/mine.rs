@@ -3,9 +3,9 @@
 use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::Timeline;
 
+use crate::command_descendants::{has_command, Mine, MineError, Processes};
 use crate::hand_tests::V::{self, I64, U32};
 use crate::hand_tests::{metadata, Hand, Packets, Record};
-use crate::mine::{has_command, Mine, MineError, Processes};
 use crate::reports::spans::{self, SpanCounter};
 use crate::reports::syscalls::{By, SyscallCounter};
 use crate::reports::threads::ThreadCounter;
@@ -132,7 +132,7 @@ fn trace_without_a_command_has_nothing_that_is_its() {
 }
 
 #[test]
-fn spans_are_those_of_the_command_s_programs_with_what_is_alone() {
+fn spans_are_those_of_the_command_s_programs_with_what_is_unpaired() {
     let hand = Hand::new();
     let events = [("a:x_begin", ""), ("a:x_end", "")];
     for (name, pid, recorded, length) in
@@ -160,7 +160,7 @@ fn spans_are_those_of_the_command_s_programs_with_what_is_alone() {
         let wanted: Option<&dyn Fn(&Label) -> bool> =
             if of.is_some() { Some(&is_wanted) } else { None };
         let spans = counter.finish_of(world, spans::By::Name, wanted);
-        (spans.all.times.count, spans.all.times.total, spans.slowest.len(), spans.alone.no_begin)
+        (spans.all.times.count, spans.all.times.total, spans.slowest.len(), spans.unpaired.no_begin)
     };
     assert_eq!(finish(None), (2, 1100, 2, 2));
     assert_eq!(finish(Some(&read(&reader).unwrap())), (1, 100, 1, 1));

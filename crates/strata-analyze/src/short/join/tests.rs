@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::deferrable::Unread;
-use super::super::late::deferrable_text;
-use super::super::unit::UnitMark;
+use super::super::deferrable_fields::Unread;
+use super::super::deferred_arguments::deferrable_text;
+use super::super::text_unit::UnitMark;
 use super::*;
 
 fn comm(name: &str) -> Comm {

@@ -3,7 +3,7 @@
 use strata_ctf::read::Message;
 
 use super::*;
-use crate::mine::MineError;
+use crate::command_descendants::MineError;
 
 const FORKS: [(&str, &str); 5] = [
     ("sched_process_fork", "u32 parent_pid; u32 parent_tid; u32 child_pid; u32 child_tid;"),

@@ -9,8 +9,8 @@ use strata_session::report::{
     ProcessReport, StreamLoss,
 };
 
+use crate::talk::time_zone;
 use crate::talk::units::{count, counted, flag_size, size, time};
-use crate::talk::zone;
 
 use super::message::{talk, warning, who, Message};
 
@@ -108,7 +108,7 @@ pub(super) fn place_and_time(reason: DiscardReason, losses: &[StreamLoss], wall_
 
 /// Formats a range of time in the user's time zone: `from 14:03:01.214 to 14:03:04.871`. Times are since 1970 \[ns\].
 pub fn span_text(first: i64, last: i64) -> String {
-    let zone = zone::local();
+    let zone = time_zone::local();
     let text = |ns: i64| {
         let text = time_text(ClockStyle::Time, &zone, ns);
         // Times that are known from packets are no more exact than milliseconds.

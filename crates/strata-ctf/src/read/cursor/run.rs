@@ -43,7 +43,7 @@ impl<'r> Cursor<'r> {
     pub(crate) fn advance(&mut self) -> bool {
         let Some(plan) = self.plan else { return self.advance_any() };
         let (rest, begin) = self.rest();
-        let Some(ahead) = plan.ahead(rest, self.at_hand.hop.state.time) else {
+        let Some(ahead) = plan.ahead(rest, self.at_hand.skipper.state.time) else {
             return self.advance_any();
         };
         let time = self.base.wrapping_add(ahead.time as i64);
@@ -59,7 +59,7 @@ impl<'r> Cursor<'r> {
     /// Moves the cursor to a record that was decoded.
     #[inline(always)]
     fn put(&mut self, record: RecordPlace, time: i64) {
-        let state = &mut self.at_hand.hop.state;
+        let state = &mut self.at_hand.skipper.state;
         state.record = record;
         state.time = record.time.unwrap_or(state.time);
         state.nanoseconds = Some(time);
@@ -136,7 +136,7 @@ impl<'r> Cursor<'r> {
     #[inline(always)]
     fn here_in(&self, lane: &UntoldRecord<'r>) -> Here<'_> {
         let UntoldRecord { begin, time, shape, rest: (from, to) } = *lane;
-        let rest = self.at_hand.hop.buffer.all().get(from..to).unwrap_or(&[]);
+        let rest = self.at_hand.skipper.buffer.all().get(from..to).unwrap_or(&[]);
         let reach = to.wrapping_sub(self.at_hand.shift) as u64;
         let end = reach.wrapping_sub(rest.len() as u64).wrapping_mul(8);
         Here { begin, end, time, shape, rest, reach, base: self.base }
@@ -144,7 +144,7 @@ impl<'r> Cursor<'r> {
 
     #[inline(always)]
     fn here(&self, is_record: bool) -> Here<'_> {
-        let state = &self.at_hand.hop.state;
+        let state = &self.at_hand.skipper.state;
         let RecordPlace { begin, end, ref shape, .. } = state.record;
         let time = state.nanoseconds.unwrap_or(0);
         let base = time.wrapping_sub(state.record.time.unwrap_or(0) as i64);

@@ -32,7 +32,7 @@ use super::plan::{
     PlanStepKind,
 };
 use super::registers::{PlanRegister, Registers, DEPTH};
-use super::stop::BadKind;
+use super::stop_reason::BadKind;
 use crate::model::schema::{
     Array, Encoding, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Schema,
     Scope, Structure, Variant, Width,

@@ -2,7 +2,7 @@
 
 use super::bits::{mask, Bits};
 use super::plan::{DecodingPlan, IntegerSink, PlanStepKind};
-use super::skip::later;
+use super::skip_part::later;
 use super::window::Window;
 use crate::model::schema::{FieldClass, Integer, Location, Range, Role, Scope, Structure};
 use crate::model::schema::{Variant, Width};

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::bits::Bits;
-use super::stop::BadKind;
+use super::stop_reason::BadKind;
 use crate::model::schema::{Encoding, Role, Scope};
 use crate::read::visit::FieldInfo;
 

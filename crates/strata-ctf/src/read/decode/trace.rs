@@ -7,7 +7,7 @@ use super::compile::{compile, is_mixed, Surroundings};
 use super::plan::DecodingPlan;
 use super::registers::Registers;
 use super::state::DecodeState;
-use super::stop::NoRecord;
+use super::stop_reason::NoRecord;
 use super::stream::{part, DecoderParts, StreamDecoder};
 use super::window::Window;
 use crate::model::schema::{Role, Schema, Scope};

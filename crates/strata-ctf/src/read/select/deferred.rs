@@ -1,11 +1,11 @@
 //! System call arguments that are recorded after the entry, for filters that test them on the entry.
 //!
-//! A filter decides about an entry when it is read, but [the missing arguments](super::super::deferred) come later. So
+//! A filter decides about an entry when it is read, but [the missing arguments](super::super::deferred_arguments) come later. So
 //! if a filter tests such a field, the records are read once before, and the missing values are kept.
 
 use std::collections::HashMap;
 
-use super::super::deferred::{DeferredArgument, DeferredClass, DeferredField};
+use super::super::deferred_arguments::{DeferredArgument, DeferredClass, DeferredField};
 use super::super::{Event, EventClass, FieldRef, Message, Reader, TimeRange, Value};
 use crate::model::schema::Scope;
 use crate::model::syscalls::{arguments, ArgumentKind};

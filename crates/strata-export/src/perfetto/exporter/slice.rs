@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use strata_ctf::read::Event;
 use strata_model::syscalls::name_of;
-use strata_timeline::pairs::PairIndex;
+use strata_timeline::slice_pairs::PairIndex;
 use strata_timeline::{check_of, SpanKey};
 
 use super::{EventSpot, Exporter, Extent, ShownEvent, UNFINISHED};

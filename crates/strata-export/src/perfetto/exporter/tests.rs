@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use prost::Message as _;
 use strata_ctf::read::{Message, TimeRange};
 
+use super::super::parallel::together;
 use super::super::proto::{
     Ftrace, FtraceEvent, InternedString, IrqHandlerEntry, IrqHandlerExit, ProcessTree, SchedSwitch,
     Softirq, TracePacket, TrackDescriptor, TreeProcess, TreeThread, PACKET_TAG,
 };
-use super::super::shares::together;
 use super::*;
 use crate::hand_tests::V::{Text, F64, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record};

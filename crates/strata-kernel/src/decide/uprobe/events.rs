@@ -3,8 +3,8 @@
 use crate::decide::event::{FieldSource, KernelEvent, Probe};
 use crate::decide::uprobe::error::{ProbeError, ProbeProblem};
 use crate::decide::uprobe::exits::{self, ExitProblem};
-use crate::decide::uprobe::fit::Fit;
 use crate::decide::uprobe::go_entry::{behind_stack_check, has_stack_arguments};
+use crate::decide::uprobe::pattern_results::Fit;
 use crate::decide::uprobe::register::{ARGUMENTS, GO_ARGUMENTS, RAX, RDX, RIP, RSP};
 use crate::decide::uprobe::spec::{
     hexadecimal, ArgumentClass, FunctionPlace, ProbeArgument, ProbeSpec, TextLength, Usdt,

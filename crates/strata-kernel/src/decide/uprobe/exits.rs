@@ -13,7 +13,7 @@ use crate::decide::jump_guard::{Guard, JumpTarget, RANGES_MAX};
 use crate::decide::uprobe::instruction::{
     condition, decode, has_segment, is_by_pointer, is_padding, offset_of,
 };
-use crate::decide::uprobe::outside::{self, OutsideCode, OwnCode};
+use crate::decide::uprobe::tail_jumps::{self, OutsideCode, OwnCode};
 use crate::discover::code_map::CodeMap;
 use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
@@ -404,7 +404,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
             return *known;
         }
         let own = OwnCode { start: self.start, pieces: &self.pieces };
-        let found = outside::look(self.map, range, to, &own);
+        let found = tail_jumps::look(self.map, range, to, &own);
         self.outside.insert(to, found);
         found
     }

@@ -1,6 +1,6 @@
 //! A system call and its arguments.
 
-use super::meaning::Meaning;
+use super::argument_meaning::Meaning;
 use super::number::RegisterNumber;
 use strata_abi::kernel;
 use strata_model::{Field, Flags, Label};

@@ -2,7 +2,7 @@
 
 use super::call::{Argument, Syscall, PREFIX};
 use super::values::labels;
-use super::{meaning, number, text};
+use super::{argument_meaning, number, table_parser};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -41,7 +41,7 @@ pub fn find(name: &str) -> Option<&'static Syscall> {
 /// A line of the table. Its arguments are in the line itself, or are those of a call in the other table.
 #[derive(Debug)]
 pub(super) enum CompatLine {
-    Own(text::SyscallLine),
+    Own(table_parser::SyscallLine),
     As { number: u32, name: &'static str, call: &'static str },
 }
 
@@ -55,7 +55,7 @@ pub(super) fn lines() -> impl Iterator<Item = (&'static str, Option<CompatLine>)
 
 fn parse(line: &'static str) -> Option<CompatLine> {
     if line.contains('(') {
-        return text::parse_line(line).map(CompatLine::Own);
+        return table_parser::parse_line(line).map(CompatLine::Own);
     }
     let (number, names) = line.split_once(' ')?;
     let (name, call) = names.split_once('=').unwrap_or((names, names));
@@ -72,7 +72,8 @@ fn syscall(line: CompatLine) -> Option<Syscall> {
         Argument {
             name,
             c_type,
-            meaning: meaning::of(call, name, c_type).compat(other, number >= FIRST_WITH_LONG_TIMES),
+            meaning: argument_meaning::of(call, name, c_type)
+                .compat(other, number >= FIRST_WITH_LONG_TIMES),
             labels,
             flags,
             pointer: number::POINTER.narrow(),

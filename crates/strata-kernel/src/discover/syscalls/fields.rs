@@ -1,6 +1,6 @@
 //! The fields that the BPF programs write for an argument; see `STRATA_ABI_KERNEL_ARG_*`.
 
-use super::meaning::{Meaning, StructureLayout};
+use super::argument_meaning::{Meaning, StructureLayout};
 use super::number::{RegisterNumber, FLAGS, INT, POINTER, UNSIGNED};
 use super::structure::{KernelStructure, MemberItem};
 use super::values::labels;

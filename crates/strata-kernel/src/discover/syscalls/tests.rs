@@ -70,7 +70,7 @@ fn most_bytes(kind: u8) -> u64 {
 
 #[test]
 fn table_every_line_is_a_system_call_in_order_and_once() {
-    for (line, parsed) in text::lines(TABLE) {
+    for (line, parsed) in table_parser::lines(TABLE) {
         assert!(parsed.is_some(), "{line}");
     }
     if cfg!(target_arch = "x86_64") {
@@ -280,14 +280,15 @@ fn has_every_number(header: &str, table: &[Syscall]) {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn rules_name_only_arguments_that_there_are() {
-    let all: Vec<_> = text::values(VALUES).map(|values| values.expect("a paragraph")).collect();
+    let all: Vec<_> =
+        table_parser::values(VALUES).map(|values| values.expect("a paragraph")).collect();
     let of_values = all.iter().flat_map(|values| values.of.iter().copied());
     let mut seen = HashSet::new();
     for (syscall, argument) in of_values {
         assert!(seen.insert((syscall, argument)), "{syscall}.{argument} twice");
     }
     let mut ruled = HashSet::new();
-    for ((syscall, argument), _) in meaning::named() {
+    for ((syscall, argument), _) in argument_meaning::named() {
         assert!(ruled.insert((syscall, argument)), "{syscall}.{argument} twice");
     }
     let all = || table().iter().chain(compat::table());
@@ -301,7 +302,7 @@ fn rules_name_only_arguments_that_there_are() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn labels_are_of_arguments_that_are_registers() {
-    let all: Vec<_> = text::values(VALUES).flatten().collect();
+    let all: Vec<_> = table_parser::values(VALUES).flatten().collect();
     for (syscall, argument) in all.iter().flat_map(|values| &values.of) {
         // Some are of 32-bit programs only.
         let mut all = table().iter().chain(compat::table());
@@ -445,7 +446,9 @@ fn strings_and_structures_are_of_pointers_to_them() {
 fn types_that_are_not_known_are_pointers_behind_a_name() {
     let types = table().iter().flat_map(|syscall| &syscall.args).map(|argument| argument.c_type);
     let unknown: HashSet<_> = types
-        .filter(|c_type| !c_type.contains('*') && meaning::of_type(c_type) == number::POINTER)
+        .filter(|c_type| {
+            !c_type.contains('*') && argument_meaning::of_type(c_type) == number::POINTER
+        })
         .collect();
     let pointers =
         ["aio_context_t", "cap_user_header_t", "cap_user_data_t", "const cap_user_data_t"];
@@ -549,7 +552,7 @@ fn flags_that_may_come_with_a_value_are_in_its_label() {
 /// A reader takes the bits of the first that it finds.
 #[test]
 fn flags_of_several_bits_are_in_front_of_theirs() {
-    for values in text::values(VALUES).flatten() {
+    for values in table_parser::values(VALUES).flatten() {
         let Some(flags) = values.flags else { continue };
         let bits = |label: &Label| label.from as u64 & !flags.number();
         assert!(values.labels.iter().any(|label| bits(label) != 0), "{:?}", values.of);

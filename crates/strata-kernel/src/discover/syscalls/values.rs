@@ -1,6 +1,6 @@
 //! Names of the values that arguments can have.
 
-use super::text;
+use super::table_parser;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use strata_model::{Flags, Label};
@@ -17,11 +17,11 @@ pub(super) fn labels(
 ) -> (&'static [Label], Option<Flags>) {
     static ALL: OnceLock<Labels> = OnceLock::new();
     let all = ALL.get_or_init(|| {
-        let each = |values: text::Values| {
+        let each = |values: table_parser::Values| {
             let labels: Arc<[Label]> = values.labels.into();
             values.of.into_iter().map(move |of| (of, (labels.clone(), values.flags)))
         };
-        text::values(VALUES).flatten().flat_map(each).collect()
+        table_parser::values(VALUES).flatten().flat_map(each).collect()
     });
     all.get(&(call, argument)).map_or((&[], None), |(labels, flags)| (labels, *flags))
 }

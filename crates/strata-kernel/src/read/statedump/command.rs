@@ -1,7 +1,7 @@
 //! Predicts the state with which a command begins, from the process that starts it.
 
-use super::held::open_files;
 use super::proc::{process, DumpedProcess};
+use super::process_files::open_files;
 use super::NAME_BYTES;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;

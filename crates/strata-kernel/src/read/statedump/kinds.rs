@@ -3,7 +3,7 @@
 //! another one), `vm_exec` (the process has none of its old code any more), `process_cgroup`, `mount`, `code_name`; `vm_map` has
 //! more fields than LTTng's.
 
-use super::held::CodeMapping;
+use super::process_files::CodeMapping;
 use strata_model::{Array, Base, Element, EventClass, Field, FieldClass, FieldOrder, Integer};
 
 /// Size of a thread's name, with its NUL (`TASK_COMM_LEN`) \[byte\].

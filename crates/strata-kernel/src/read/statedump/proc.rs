@@ -1,6 +1,6 @@
 //! Reads processes and threads from /proc. Threads that end while they are read are left out.
 
-use super::held::{mappings, numbers, open_files, BuildIds, CodeMapping, OpenFile};
+use super::process_files::{mappings, numbers, open_files, BuildIds, CodeMapping, OpenFile};
 use super::{ProcessState, ThreadStatus, WaitingCall, NAME_BYTES};
 use crate::decide::filter::cgroup_id;
 use crate::discover::syscalls::table;

@@ -340,14 +340,14 @@ fn records_of_what_is_held_and_of_the_machine_read_by_babeltrace2_are_whole() {
 #[test]
 fn mapping_of_a_line_is_of_code_with_a_name_that_may_have_spaces_or_none() {
     let line = b"55d0c000-55d0e000 r-xp 00001000 fd:01 1234      /a b/c (deleted)";
-    let (device, found) = held::mapping(line).unwrap();
+    let (device, found) = process_files::mapping(line).unwrap();
     assert_eq!((device.as_str(), found.start, found.end), ("fd:01", 0x55d0_c000, 0x55d0_e000));
     assert_eq!((found.offset, found.inode), (0x1000, 1234));
     assert_eq!(found.path, b"/a b/c (deleted)");
     // Code that a program has made itself has no name.
-    let (_, found) = held::mapping(b"1-2 r-xp 0 0:0 0").unwrap();
+    let (_, found) = process_files::mapping(b"1-2 r-xp 0 0:0 0").unwrap();
     assert_eq!((found.inode, &found.path[..]), (0, &b"//anon"[..]));
     for line in ["", "1-2", "1-2 r--p 0 0:0 1 /a", "1-2 rw-p 0 0:0 0", "x-2 r-xp 0 0:0 1 /a"] {
-        assert_eq!(held::mapping(line.as_bytes()), None, "{line}");
+        assert_eq!(process_files::mapping(line.as_bytes()), None, "{line}");
     }
 }

@@ -1,6 +1,6 @@
-use super::holders::HOLDERS_MAX;
+use super::socket_holders::HOLDERS_MAX;
 use super::*;
-use crate::applications::filtered::Filtered;
+use crate::applications::filter_check::Filtered;
 use crate::daemon::slots::Slots;
 use crate::options::Options;
 use crate::plan::tracked::Tracked;
@@ -110,7 +110,7 @@ impl Bench {
     fn with(slots: Option<ChannelSlots>, time: TimeSource) -> Bench {
         let rules = strata_user::Rules::parse(&["*:*"]).unwrap();
         let filtered = Filtered::new(&Options::default(), &strata_user::Rules::none());
-        let book = Mutex::new(crate::applications::book::RuleBook::new(&rules));
+        let book = Mutex::new(crate::applications::rule_history::RuleBook::new(&rules));
         let mut context = context(Nowhere);
         let clock = match time.manual_ns() {
             Some(_) => Clock::by_hand(time.clone()),

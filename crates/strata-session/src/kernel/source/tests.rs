@@ -44,7 +44,7 @@ fn source(
             of_dump: 0..0,
             contexts: Contexts::default(),
             as_lttng: false,
-            whole: whole::RecordedWhole::default(),
+            whole: complete_events::RecordedWhole::default(),
         },
         said: Said::default(),
         span_from: None,

@@ -19,15 +19,15 @@ struct Bench {
 fn bench(name: &str, rotation: Rotation, is_early: bool) -> Bench {
     let scratch = Scratch::new(name);
     let root = TraceFolder::create(&scratch.0.join("t")).unwrap();
-    let parts = PartsOutput::new(root, "20260131-120000");
-    let mut parts = if is_early { parts.early() } else { parts };
-    parts.begin((rotation, Retention::default()), None).unwrap();
+    let chunks = ChunksOutput::new(root, "20260131-120000");
+    let mut chunks = if is_early { chunks.early() } else { chunks };
+    chunks.begin((rotation, Retention::default()), None).unwrap();
     let shared = Shared::new().unwrap();
     let voice = shared.add_layer(USER);
     let recorded = move |records, bytes| {
         voice.set_counts(&Counts { records, bytes, ..Counts::default() });
     };
-    let rotations = Rotations::new(Arc::new(Mutex::new(parts)), rotation);
+    let rotations = Rotations::new(Arc::new(Mutex::new(chunks)), rotation);
     Bench { rotations, shared, recorded: Box::new(recorded), _scratch: scratch }
 }
 
@@ -93,14 +93,14 @@ fn failure_is_told_once_and_who_asks_has_the_parts() {
     assert!(bench.rotations.has_told);
     assert_eq!(told, [Notice::NotRotated { why: "no room".into() }]);
     (bench.recorded)(3, 30);
-    let parts = bench.rotations.parts(&bench.shared).unwrap();
-    let present = parts.present.unwrap();
-    assert_eq!((parts.complete, present.number), (0, 1));
+    let chunks = bench.rotations.chunks(&bench.shared).unwrap();
+    let present = chunks.present.unwrap();
+    assert_eq!((chunks.complete, present.number), (0, 1));
     assert_eq!((present.records, present.bytes), (Some(3), Some(30)));
     // Of a trace in one part there is nothing to tell.
     let mut bench = self::bench("tell-none", Rotation::default(), false);
     bench.rotations.tell(None, &mut |notice| panic!("{notice:?}"));
-    assert_eq!(bench.rotations.parts(&bench.shared), None);
+    assert_eq!(bench.rotations.chunks(&bench.shared), None);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn who_asked_for_a_rotation_that_never_began_is_told_by_the_end_of_the_channel()
     let mut bench = bench("join", Rotation::default(), false);
     let ((reply, heard), (other, heard_other)) = (channel(), channel());
     bench.rotations.ask(reply);
-    bench.rotations.settle(PathBuf::from("/nowhere"), other);
+    bench.rotations.flush_to_disk(PathBuf::from("/nowhere"), other);
     assert_eq!(bench.rotations.asked.len(), 2);
     bench.rotations.join(&bench.shared, &mut |notice| panic!("{notice:?}"));
     assert!(heard.recv().is_err() && heard_other.recv().is_err());
@@ -117,13 +117,13 @@ fn who_asked_for_a_rotation_that_never_began_is_told_by_the_end_of_the_channel()
 #[test]
 fn settling_where_no_folder_can_be_made_keeps_the_trace_in_memory() {
     let bench = bench("settle", Rotation::default(), true);
-    let parts = Arc::clone(&bench.rotations.parts);
-    let here = lock(&parts).path().to_owned();
+    let chunks = Arc::clone(&bench.rotations.chunks);
+    let here = lock(&chunks).path().to_owned();
     let above = bench._scratch.0.join("file");
     std::fs::write(&above, "x").unwrap();
-    let why = begin_settled(&parts, &above).unwrap_err();
+    let why = begin_flushed(&chunks, &above).unwrap_err();
     assert!(why.starts_with("what is recorded stays in memory: "), "{why}");
-    assert!(lock(&parts).is_early() && lock(&parts).path() == here);
+    assert!(lock(&chunks).is_early() && lock(&chunks).path() == here);
     // There is nothing to copy then.
-    assert_eq!(settle(&parts, None), Ok(None));
+    assert_eq!(flush_to_disk(&chunks, None), Ok(None));
 }

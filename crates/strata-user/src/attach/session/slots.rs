@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use strata_abi::user;
 use strata_ring::Attr;
 
-use super::switching::switch_off;
+use super::enable::switch_off;
 use crate::attach::application::Application;
 use crate::attach::shared_memory::{
     page_aligned, session, state, u32_in, u64_in, Lock, ProgramMemory,

@@ -1,6 +1,6 @@
 //! Tests of CPUs and threads of which no record says what they did: hidden threads, and times after discarded records.
 
-use super::super::super::runs::{unknown, NO_STATE, UNKNOWN_PROCESS};
+use super::super::super::cpu_occupancy::{unknown, NO_STATE, UNKNOWN_PROCESS};
 use super::*;
 use crate::hand_tests::V;
 

@@ -1,0 +1,701 @@
+//! Facts that a record does not contain itself but filters ask for: the process and the name of the thread that made
+//! the record, its container, and the length of the call or span that the record begins or ends.
+//!
+//! Other records contain these facts, earlier or later ones. So the traces are read once beforehand, in the order of
+//! time. The facts do not change afterwards: workers may look them up for any record.
+
+use std::collections::HashMap;
+
+use strata_ctf::read::{
+    AskedWords, DerivedValue, DerivedValues, DerivedWord, Event, EventClass, FieldRef, Reader,
+    Scope, TimeRange,
+};
+use strata_model::schema::{self, Schema};
+use strata_timeline::{
+    is_kernel, kernel_name, Call, CallEnd, Name, NumberedEnd, Observer, Sources, Span, ThreadId,
+    Timeline, Whose, World,
+};
+
+use crate::command_descendants::threads_told_of;
+use crate::fast_hash::Mix;
+use crate::reports::Label;
+use strata_timeline::{pass_on, Asked};
+
+/// The most changes of records' threads and processes that are kept, over all threads and CPUs.
+const CHANGES_MAX: usize = 1 << 22;
+/// The most lengths of calls and spans that are kept.
+const DURATIONS_MAX: usize = 1 << 21;
+/// The most spans that may be open at one time.
+const OPEN_MAX: usize = 1 << 18;
+/// The most ancestors of a process that are searched for its control group.
+const PARENTS_MAX: usize = 64;
+/// The most bytes that the kernel keeps of a thread's name.
+const COMM_BYTES: usize = 15;
+/// The number that stands for no thread.
+const NOBODY: u32 = u32::MAX;
+
+/// The key by which the thread of a record is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum RecordKey {
+    /// A trace, and a thread by its number in that trace.
+    Thread(u32, i64),
+    /// A trace and a CPU, if records do not say their thread.
+    Cpu(u32, u64),
+    /// A trace alone, if all of its records are of one process.
+    Trace(u32),
+}
+
+/// The place of a record: its stream, and its offset in the stream's file.
+type Place = (u32, u64);
+
+fn place(event: &Event<'_>) -> Place {
+    (index(event.stream().index()), event.offset())
+}
+
+fn index(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// A user's choice of the threads whose records are wanted, besides a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedOf<'o> {
+    /// A process or a thread, by [name or number](Label::is_of).
+    pub words: &'o str,
+    /// True if records by other threads about a wanted thread are wanted as well: its wakeup, and the switch that gives
+    /// it a CPU.
+    pub also_about: bool,
+}
+
+/// The fields of a class that identify the thread of a record.
+#[derive(Clone, Debug, Default)]
+struct ThreadFields {
+    tid: Option<FieldRef>,
+    /// True if the thread is not in a context of the record, but in the payload of a switch, as the thread that ran
+    /// until then.
+    is_of_payload: bool,
+    cpu: Option<FieldRef>,
+    /// The context field with the number of the control group.
+    cgroup: Option<FieldRef>,
+    /// The fields that name threads which the record is about.
+    about: Vec<FieldRef>,
+}
+
+impl ThreadFields {
+    fn new(class: &EventClass, is_kernel: bool) -> ThreadFields {
+        let about = if is_kernel { threads_told_of(class).collect() } else { Vec::new() };
+        let whose = Whose::new(class, is_kernel);
+        let prev = || match kernel_name(class.name()) {
+            "sched_switch" if is_kernel => {
+                let names = ["prev_tid", "prev_pid"];
+                names.iter().find_map(|name| class.find_in(Scope::Payload, name))
+            }
+            _ => None,
+        };
+        let contexts = [Scope::SpecificContext, Scope::CommonContext];
+        let cgroup = contexts.iter().find_map(|scope| class.find_in(*scope, "cgroup_id"));
+        let is_of_payload = whose.tid.is_none();
+        ThreadFields { tid: whose.tid.or_else(prev), is_of_payload, cpu: whose.cpu, cgroup, about }
+    }
+
+    fn key(&self, event: &Event<'_>) -> RecordKey {
+        let trace = index(event.stream().trace().index());
+        if let Some(tid) = self.tid.as_ref().and_then(|tid| event.integer(tid)) {
+            return RecordKey::Thread(trace, tid);
+        }
+        let field = || self.cpu.as_ref().and_then(|cpu| event.integer(cpu));
+        let cpu = event.packet().cpu.or_else(|| field().and_then(|cpu| u64::try_from(cpu).ok()));
+        cpu.map_or(RecordKey::Trace(trace), |cpu| RecordKey::Cpu(trace, cpu))
+    }
+}
+
+/// A value that holds from a time on \[ns since 1970\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct From<T> {
+    from: i64,
+    what: T,
+}
+
+/// Returns the last value that holds at a time.
+fn at<T: Copy>(all: &[From<T>], time: i64) -> Option<T> {
+    let next = all.partition_point(|one| one.from <= time);
+    next.checked_sub(1).and_then(|last| all.get(last)).map(|one| one.what)
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct ControlGroup {
+    path: Box<[u8]>,
+    container: Box<[u8]>,
+}
+
+/// The process, names and control groups of a thread, over time.
+#[derive(Clone, Debug, Default)]
+struct ThreadFacts {
+    tid: i64,
+    pid: Option<i64>,
+    /// The index of the process' first thread.
+    home: u32,
+    names: Vec<From<u32>>,
+    groups: Vec<From<u32>>,
+    machine: u8,
+    is_wanted: bool,
+}
+
+/// Facts about records that come from other records.
+#[derive(Debug, Default)]
+pub struct DerivedFacts {
+    /// The fields that identify threads, by [`EventClass::index`].
+    fields: Vec<ThreadFields>,
+    makers: HashMap<RecordKey, Vec<From<u32>>, Mix>,
+    /// The threads, by [`ThreadId::index`].
+    threads: Vec<ThreadFacts>,
+    texts: Vec<Box<[u8]>>,
+    groups: Vec<ControlGroup>,
+    groups_by_id: HashMap<(u8, i64), u32>,
+    /// The machine of each stream, by the stream's index.
+    machines: Vec<u8>,
+    idle: Vec<Box<[u8]>>,
+    durations: HashMap<Place, u64, Mix>,
+    left_out: u64,
+    known: Vec<String>,
+    also_about: bool,
+}
+
+impl DerivedFacts {
+    /// Reads all records up to the end of `range` for the facts that `asked` needs, and the later ones too if it needs
+    /// the lengths of calls or spans. `of` says which threads' records are [wanted](DerivedValues::is_wanted). Returns
+    /// `None` if it was stopped.
+    #[must_use]
+    pub fn read(
+        reader: &Reader,
+        asked: &AskedWords,
+        of: Option<WantedOf<'_>>,
+        range: TimeRange,
+        stop: &dyn Fn() -> bool,
+    ) -> Option<DerivedFacts> {
+        let also_about = of.is_some_and(|of| of.also_about);
+        let mut facts = DerivedFacts { also_about, ..DerivedFacts::default() };
+        facts.fields.resize_with(reader.event_classes(), ThreadFields::default);
+        let mut roles = Vec::new();
+        roles.resize_with(reader.event_classes(), || RecordRole::Other);
+        for trace in reader.traces() {
+            let is_kernel = is_kernel(trace.schema());
+            for class in trace.event_classes() {
+                if let Some(fields) = facts.fields.get_mut(class.index()) {
+                    *fields = ThreadFields::new(class, is_kernel);
+                }
+                if let Some(role) = roles.get_mut(class.index()) {
+                    *role = RecordRole::new(class);
+                }
+            }
+        }
+        let sources = Sources::new(reader);
+        facts.machines = sources.streams.iter().map(|source| source.machine).collect();
+        let durations = asked.has(DerivedWord::Duration).then_some(asked);
+        let mut collector = Collector {
+            facts,
+            roles,
+            durations,
+            has_groups: asked.has(DerivedWord::Cgroup) || asked.has(DerivedWord::Container),
+            ..Collector::default()
+        };
+        let to = if durations.is_some() { i64::MAX } else { range.to };
+        let range = TimeRange { from: i64::MIN, to };
+        let asked = Asked { range, selection: None };
+        let timeline = Timeline::new(reader);
+        let passed = pass_on(timeline, reader, &asked, &mut collector, &|_| !stop(), &mut |_| {})?;
+        Some(collector.finish(passed.timeline.world(), of))
+    }
+
+    /// Returns the number of lengths of calls and spans, and of changes of threads, for which there was no room.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns true if any thread is one whose records are wanted.
+    #[must_use]
+    pub fn has_wanted(&self) -> bool {
+        self.threads.iter().any(|thread| thread.is_wanted)
+    }
+
+    /// Returns the names of the processes in the traces, sorted.
+    #[must_use]
+    pub fn processes(&self) -> &[String] {
+        &self.known
+    }
+
+    /// Returns the thread that made a record, if it is known.
+    fn maker(&self, event: &Event<'_>) -> Option<&ThreadFacts> {
+        let key = self.fields.get(event.class().index())?.key(event);
+        let who = at(self.makers.get(&key)?, event.time().unwrap_or(i64::MAX))?;
+        self.threads.get(usize::try_from(who).ok()?)
+    }
+
+    /// Returns the name that a record's process has at the record's time; `None` if it is unknown.
+    #[must_use]
+    pub fn process_name(&self, event: &Event<'_>) -> Option<&[u8]> {
+        if self.is_idle(event) {
+            return Some(b"idle");
+        }
+        let home = usize::try_from(self.maker(event)?.home).ok()?;
+        let name = self.name(self.threads.get(home)?, event.time().unwrap_or(i64::MAX))?;
+        Some(name).filter(|name| !name.is_empty())
+    }
+
+    fn is_idle(&self, event: &Event<'_>) -> bool {
+        let fields = self.fields.get(event.class().index());
+        fields.is_some_and(|fields| matches!(fields.key(event), RecordKey::Thread(_, 0)))
+    }
+
+    fn is_about_wanted(&self, event: &Event<'_>) -> bool {
+        let Some(fields) = self.fields.get(event.class().index()) else { return false };
+        let trace = index(event.stream().trace().index());
+        let time = event.time().unwrap_or(i64::MAX);
+        let is_wanted = |tid| {
+            let makers = self.makers.get(&RecordKey::Thread(trace, tid));
+            // It is given a CPU before it makes its first record.
+            let who = makers.and_then(|all| at(all, time).or(all.first().map(|first| first.what)));
+            let thread = who.and_then(|who| self.threads.get(usize::try_from(who).ok()?));
+            thread.is_some_and(|thread| thread.is_wanted)
+        };
+        fields.about.iter().filter_map(|field| event.integer(field)).any(is_wanted)
+    }
+
+    fn idle(&self, word: DerivedWord, event: &Event<'_>) -> Option<DerivedValue<'_>> {
+        match word {
+            DerivedWord::Pid | DerivedWord::Tid => Some(DerivedValue::Integer(0)),
+            DerivedWord::Comm => {
+                let cpu = usize::try_from(event.packet().cpu?).ok()?;
+                self.idle.get(cpu).map(|name| DerivedValue::Text(name))
+            }
+            _ => None,
+        }
+    }
+
+    fn name(&self, thread: &ThreadFacts, time: i64) -> Option<&[u8]> {
+        let own = at(&thread.names, time).filter(|name| *name != NOBODY);
+        let home = || self.threads.get(usize::try_from(thread.home).ok()?);
+        let name = own.or_else(|| at(&home()?.names, time).filter(|name| *name != NOBODY))?;
+        self.texts.get(usize::try_from(name).ok()?).map(|text| &**text)
+    }
+
+    fn group(&self, thread: &ThreadFacts, event: &Event<'_>) -> Option<&ControlGroup> {
+        let field = self.fields.get(event.class().index())?.cgroup.as_ref();
+        let id = field.and_then(|field| event.integer(field));
+        let of_record = id.and_then(|id| self.groups_by_id.get(&(thread.machine, id)));
+        let time = event.time().unwrap_or(i64::MAX);
+        let found = of_record.copied().or_else(|| {
+            let home = self.threads.get(usize::try_from(thread.home).ok()?)?;
+            at(&home.groups, time)
+        })?;
+        self.groups.get(usize::try_from(found).ok()?)
+    }
+}
+
+impl DerivedValues for DerivedFacts {
+    fn value<'d>(&'d self, word: DerivedWord, event: &Event<'_>) -> Option<DerivedValue<'d>> {
+        if word == DerivedWord::Duration {
+            let nanos = self.durations.get(&place(event))?;
+            return i64::try_from(*nanos).ok().map(DerivedValue::Integer);
+        }
+        if self.is_idle(event) {
+            return self.idle(word, event);
+        }
+        let thread = self.maker(event)?;
+        let text = |text: &'d [u8]| Some(DerivedValue::Text(text)).filter(|_| !text.is_empty());
+        match word {
+            DerivedWord::Tid => Some(DerivedValue::Integer(thread.tid)),
+            DerivedWord::Pid => thread.pid.map(DerivedValue::Integer),
+            DerivedWord::Comm => text(self.name(thread, event.time().unwrap_or(i64::MAX))?),
+            DerivedWord::Cgroup => text(&self.group(thread, event)?.path),
+            DerivedWord::Container => text(&self.group(thread, event)?.container),
+            DerivedWord::Duration => None,
+        }
+    }
+
+    fn is_wanted(&self, event: &Event<'_>) -> bool {
+        let is_made = !self.is_idle(event) && self.maker(event).is_some_and(|it| it.is_wanted);
+        is_made || self.also_about && self.is_about_wanted(event)
+    }
+}
+
+/// Returns true if the value of `word` may be known for records of a class, judging by the trace's description.
+#[must_use]
+pub fn may_have(schema: &Schema, class: &schema::EventClass, word: DerivedWord) -> bool {
+    match word {
+        DerivedWord::Pid | DerivedWord::Tid | DerivedWord::Comm => true,
+        DerivedWord::Cgroup | DerivedWord::Container => {
+            let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
+            !is_kernel(schema) || events.any(|event| event.name == PROCESS_GROUP)
+        }
+        DerivedWord::Duration => {
+            CallEnd::of(&class.name).is_some()
+                || CallEnd::is_of_any(&class.name)
+                || NumberedEnd::begins(&class.name).is_some()
+                || is_span_end(&class.name).is_some()
+        }
+    }
+}
+
+/// The state dump's event that says in which control group a process is.
+const PROCESS_GROUP: &str = "lttng_statedump_process_cgroup";
+/// The event of a process that is moved to another control group.
+const MOVED: &str = "cgroup_attach_task";
+
+/// Returns true for an event that begins a span, false for one that ends a span, and `None` for all others.
+fn is_span_end(event: &str) -> Option<bool> {
+    match event.ends_with("_begin") {
+        true => Some(true),
+        false => event.ends_with("_end").then_some(false),
+    }
+}
+
+/// The role of a class' records when facts are collected.
+#[derive(Debug)]
+enum RecordRole {
+    /// The begin or the end of a system call.
+    Call {
+        begins: bool,
+    },
+    /// The begin or the end of a span.
+    Span {
+        begins: bool,
+    },
+    /// A statement that a process is in a control group, or is moved to one.
+    Group {
+        pid: FieldRef,
+        path: FieldRef,
+        id: Option<FieldRef>,
+        container: Option<FieldRef>,
+    },
+    Other,
+}
+
+impl RecordRole {
+    fn new(class: &EventClass) -> RecordRole {
+        let call = CallEnd::of(class.name()).map(|end| end.begins);
+        let call = call.or(CallEnd::is_of_any(class.name()).then_some(false));
+        if let Some(begins) = call.or_else(|| NumberedEnd::begins(class.name())) {
+            return RecordRole::Call { begins };
+        }
+        let find = |name| class.find_in(Scope::Payload, name);
+        let group = match kernel_name(class.name()) {
+            PROCESS_GROUP => find("pid").zip(find("path")).map(|found| (found, "cgroup_id")),
+            MOVED => find("pid").zip(find("dst_path")).map(|found| (found, "dst_id")),
+            _ => None,
+        };
+        if let Some(((pid, path), id)) = group {
+            let container = find("container");
+            return RecordRole::Group { pid, path, id: find(id), container };
+        }
+        is_span_end(class.name()).map_or(RecordRole::Other, |begins| RecordRole::Span { begins })
+    }
+}
+
+/// The identity of a span's begin: its time, its thread and its event.
+type SpanBegin = (i64, Option<ThreadId>, Vec<u8>);
+
+/// Collects facts while records are read.
+#[derive(Debug, Default)]
+struct Collector<'a> {
+    facts: DerivedFacts,
+    roles: Vec<RecordRole>,
+    durations: Option<&'a AskedWords>,
+    has_groups: bool,
+    nr_changes: usize,
+    /// The names of each thread, by [`ThreadId::index`], each with the time from which the thread has it.
+    names: Vec<Vec<From<Name>>>,
+    /// By [`ThreadId::index`]: true if the thread's first name came with the execution of a program, and was not its
+    /// name before.
+    has_begun_by_exec: Vec<bool>,
+    /// The record that began the open call of each thread.
+    entered: HashMap<ThreadId, Place, Mix>,
+    /// The records that began the spans which are open.
+    begun: HashMap<SpanBegin, Vec<Place>>,
+    /// The thread and the length of the call that the present record ends.
+    ended_call: Option<(ThreadId, u64)>,
+    ended_spans: Vec<(SpanBegin, u64)>,
+    moved: Vec<(u8, i64, From<u32>)>,
+    group_of: HashMap<ControlGroup, u32>,
+}
+
+impl Collector<'_> {
+    fn keep(&mut self, place: Place, nanos: u64) {
+        let all = &mut self.facts.durations;
+        if all.len() < DURATIONS_MAX || all.contains_key(&place) {
+            all.insert(place, nanos);
+        } else {
+            self.facts.left_out += 1;
+        }
+    }
+
+    fn made(&mut self, key: RecordKey, who: u32, time: i64) {
+        let makers = self.facts.makers.entry(key).or_default();
+        if makers.last().is_some_and(|last| last.what == who) {
+            return;
+        }
+        if self.nr_changes >= CHANGES_MAX {
+            self.facts.left_out += 1;
+            return;
+        }
+        self.nr_changes += 1;
+        makers.push(From { from: time, what: who });
+    }
+
+    fn named(&mut self, world: &World, who: ThreadId, event: &Event<'_>, time: i64) {
+        let Some(thread) = world.threads.get(who) else { return };
+        if self.names.len() <= who.index() {
+            self.names.resize_with(who.index() + 1, Vec::new);
+            self.has_begun_by_exec.resize(who.index() + 1, false);
+        }
+        let Some(names) = self.names.get_mut(who.index()) else { return };
+        if names.last().is_some_and(|last| last.what == thread.name) {
+            return;
+        }
+        let is_first = thread.name.is_some() && names.iter().all(|name| !name.what.is_some());
+        if is_first && kernel_name(event.class().name()) == "sched_process_exec" {
+            if let Some(has) = self.has_begun_by_exec.get_mut(who.index()) {
+                *has = true;
+            }
+        }
+        if self.nr_changes >= CHANGES_MAX {
+            self.facts.left_out += 1;
+            return;
+        }
+        self.nr_changes += 1;
+        names.push(From { from: time, what: thread.name });
+    }
+
+    fn measure(&mut self, event: &Event<'_>, who: Option<ThreadId>, time: i64) {
+        let Some(asked) = self.durations else { return };
+        let here = place(event);
+        match self.roles.get(event.class().index()) {
+            Some(RecordRole::Call { begins: true }) => {
+                if let Some(who) = who {
+                    self.entered.insert(who, here);
+                }
+            }
+            Some(RecordRole::Call { begins: false }) => {
+                if let Some((thread, nanos)) = self.ended_call {
+                    let begin = self.entered.remove(&thread);
+                    if asked.wants_duration(nanos) {
+                        begin.into_iter().chain([here]).for_each(|place| self.keep(place, nanos));
+                    }
+                }
+            }
+            Some(RecordRole::Span { begins: true }) => {
+                if self.begun.len() < OPEN_MAX {
+                    let name = event.class().name().as_bytes().to_vec();
+                    self.begun.entry((time, who, name)).or_default().push(here);
+                } else {
+                    self.facts.left_out += 1;
+                }
+            }
+            _ => {}
+        }
+        for (begin, nanos) in std::mem::take(&mut self.ended_spans) {
+            let mut places = self.begun.remove(&begin).unwrap_or_default();
+            let first = places.pop();
+            if !places.is_empty() {
+                self.begun.insert(begin, places);
+            }
+            if asked.wants_duration(nanos) {
+                first.into_iter().chain([here]).for_each(|place| self.keep(place, nanos));
+            }
+        }
+    }
+
+    fn grouped(&mut self, event: &Event<'_>, machine: u8, time: i64) {
+        let Some(RecordRole::Group { pid, path, id, container }) =
+            self.roles.get(event.class().index())
+        else {
+            return;
+        };
+        let text = |field: &FieldRef| match event.value(field) {
+            Some(strata_ctf::read::Value::Text(text)) => text.into(),
+            _ => Box::<[u8]>::default(),
+        };
+        let (Some(pid), path) = (event.integer(pid), text(path)) else { return };
+        let container = container.as_ref().map(text).unwrap_or_default();
+        let id = id.as_ref().and_then(|id| event.integer(id));
+        let is_dump = event.class().name() == PROCESS_GROUP;
+        if self.nr_changes >= CHANGES_MAX {
+            self.facts.left_out += 1;
+            return;
+        }
+        self.nr_changes += 1;
+        let groups = &mut self.facts.groups;
+        // A move does not say the container: an earlier record of the same path may have.
+        let known = self.facts.groups_by_id.get(&(machine, id.unwrap_or(-1))).copied();
+        let group = match known.filter(|_| !is_dump) {
+            Some(known) => known,
+            None => {
+                let group = ControlGroup { path, container };
+                *self.group_of.entry(group.clone()).or_insert_with(|| {
+                    groups.push(group);
+                    index(groups.len() - 1)
+                })
+            }
+        };
+        if let Some(id) = id {
+            self.facts.groups_by_id.entry((machine, id)).or_insert(group);
+        }
+        let from = if is_dump { i64::MIN } else { time };
+        self.moved.push((machine, pid, From { from, what: group }));
+    }
+
+    fn finish(mut self, world: &World, of: Option<WantedOf<'_>>) -> DerivedFacts {
+        let mut facts = std::mem::take(&mut self.facts);
+        let mut texts: HashMap<Name, u32> = HashMap::new();
+        facts.threads.push(ThreadFacts::default());
+        for (id, thread) in world.threads.iter() {
+            let main = thread.main.and_then(|main| world.threads.get(main));
+            let names = self.names.get_mut(id.index()).map(std::mem::take).unwrap_or_default();
+            let by_exec = self.has_begun_by_exec.get(id.index()).is_some_and(|has| *has);
+            let mut known: Vec<From<u32>> = Vec::with_capacity(names.len().max(1));
+            if names.is_empty() && thread.name.is_some() {
+                known.push(From {
+                    from: i64::MIN,
+                    what: text_of(&mut facts, &mut texts, world, thread.name),
+                });
+            }
+            for From { from, what } in names {
+                let what = match what.is_some() {
+                    true => text_of(&mut facts, &mut texts, world, what),
+                    false => NOBODY,
+                };
+                known.push(From { from, what });
+            }
+            // What a thread is called when it is first named, it was called before, too.
+            let first = known.iter().position(|name| name.what != NOBODY);
+            if let Some(first) = first.filter(|_| !by_exec) {
+                known.drain(..first);
+                known.iter_mut().take(1).for_each(|name| name.from = i64::MIN);
+            }
+            facts.threads.push(ThreadFacts {
+                tid: thread.tid.into(),
+                pid: main.map(|main| main.tid.into()),
+                home: index(world.process_of(id).index()),
+                names: known,
+                groups: Vec::new(),
+                machine: thread.machine,
+                is_wanted: of.is_some_and(|of| Label::thread(world, id).is_of(of.words)),
+            });
+        }
+        if of.is_some() {
+            let names = world.threads.iter().map(|(id, _)| world.process_name(id));
+            facts.known = names.filter(|name| !name.is_empty()).collect();
+            facts.known.sort_unstable();
+            facts.known.dedup();
+        }
+        let cpus = facts.makers.keys().filter_map(|key| match key {
+            RecordKey::Cpu(_, cpu) => Some(*cpu),
+            _ => None,
+        });
+        let nr_cpus = cpus.max().map_or(0, |cpu| cpu.saturating_add(1)).clamp(IDLE_NAMES, 1 << 13);
+        facts.idle = (0..nr_cpus).map(|cpu| format!("swapper/{cpu}").into_bytes().into()).collect();
+        if self.has_groups {
+            self.inherit(&mut facts, world);
+        }
+        facts
+    }
+
+    /// Fills in the control groups of processes: the recorded ones, or else those of the parents.
+    fn inherit(&mut self, facts: &mut DerivedFacts, world: &World) {
+        let mut told: HashMap<(u8, i64), Vec<From<u32>>> = HashMap::new();
+        for (machine, pid, group) in std::mem::take(&mut self.moved) {
+            told.entry((machine, pid)).or_default().push(group);
+        }
+        told.values_mut().for_each(|groups| groups.sort_by_key(|group| group.from));
+        for (id, thread) in world.threads.iter() {
+            if world.process_of(id) != id {
+                continue;
+            }
+            let number = (thread.machine, i64::from(thread.tid));
+            let born = thread.born.unwrap_or(i64::MIN);
+            let mut own: Vec<From<u32>> = told.get(&number).cloned().unwrap_or_default();
+            // What was told of a number before its present owner began was another's.
+            own.retain(|group| group.from >= born || thread.born.is_none());
+            let (mut at_birth, mut child) = (None, id);
+            for _ in 0..PARENTS_MAX {
+                let Some(it) = world.threads.get(child) else { break };
+                let Some((parent, born)) = it.parent.zip(it.born) else { break };
+                let parent = world.process_of(parent);
+                let Some(of) = world.threads.get(parent) else { break };
+                let groups = told.get(&(of.machine, i64::from(of.tid)));
+                at_birth = groups.and_then(|groups| at(groups, born));
+                if at_birth.is_some() || parent == child {
+                    break;
+                }
+                child = parent;
+            }
+            if let Some(what) = at_birth {
+                own.insert(0, From { from: born, what });
+            }
+            if let Some(facts) = facts.threads.get_mut(id.index()) {
+                facts.groups = own;
+            }
+        }
+    }
+}
+
+/// The least number of CPUs whose idle threads have names.
+const IDLE_NAMES: u64 = 1 << 10;
+
+/// Returns the number of a name's text, cut to the length that the kernel keeps.
+fn text_of(
+    facts: &mut DerivedFacts,
+    texts: &mut HashMap<Name, u32>,
+    world: &World,
+    name: Name,
+) -> u32 {
+    *texts.entry(name).or_insert_with(|| {
+        let text = world.names.bytes(name);
+        facts.texts.push(text.get(..COMM_BYTES).unwrap_or(text).into());
+        index(facts.texts.len() - 1)
+    })
+}
+
+impl Observer for Collector<'_> {
+    const STATES: bool = false;
+    const INTERRUPTS: bool = false;
+    const RECORDS: bool = true;
+
+    fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>, _: bool) {
+        let time = event.time().unwrap_or(world.now);
+        let stream = event.stream().index();
+        let machine = self.facts.machines.get(stream).copied().unwrap_or(u8::MAX);
+        let Some(fields) = self.facts.fields.get(event.class().index()) else { return };
+        let key = fields.key(event);
+        let who = match (key, fields.is_of_payload) {
+            (RecordKey::Thread(_, tid), true) => world.threads.find(machine, tid),
+            _ => who,
+        };
+        if !matches!(key, RecordKey::Thread(_, 0)) {
+            self.made(key, who.map_or(NOBODY, |who| index(who.index())), time);
+        }
+        if let Some(who) = who {
+            self.named(world, who, event, time);
+        }
+        self.measure(event, who, time);
+        if self.has_groups {
+            self.grouped(event, machine, time);
+        }
+        self.ended_call = None;
+        self.ended_spans.clear();
+    }
+
+    fn call(&mut self, _: &World, call: &Call) {
+        self.ended_call = Some((call.thread, call.nanos()));
+    }
+
+    fn span(&mut self, world: &World, span: &Span) {
+        if self.durations.is_some() {
+            let event = world.names.bytes(span.event).to_vec();
+            self.ended_spans.push(((span.begin, span.begun_by, event), span.nanos()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The probes of a session that stays. Probes can be added and removed while it records.
+
+use crate::decide::uprobe::add;
+use crate::decide::uprobe::error::ProbeError;
+use crate::decide::uprobe::events::TakenNames;
+use crate::decide::uprobe::resolved_probes::Probes;
+use crate::decide::uprobe::spec::ProbeSpec;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Requested probes, by their text, each with its result. A probe is resolved when it is requested for the first time:
+/// it keeps that file, whatever the file's name leads to later, and those event names until it is not requested any
+/// more.
+#[derive(Clone, Debug, Default)]
+pub struct KnownProbes {
+    probes: HashMap<String, Arc<Probes>>,
+    names: TakenNames,
+}
+
+impl KnownProbes {
+    /// Forgets all probes except `texts`, which are still requested.
+    pub fn keep(&mut self, texts: &[&str]) {
+        self.probes.retain(|text, _| texts.contains(&text.as_str()));
+        let events = self.probes.values().flat_map(|one| &one.events);
+        let used: HashSet<&str> = events.map(|event| event.name.as_str()).collect();
+        self.names.retain(|name| used.contains(name));
+    }
+
+    /// Returns the result of a probe, if it was resolved before.
+    pub fn get(&self, text: &str) -> Option<Arc<Probes>> {
+        self.probes.get(text).map(Arc::clone)
+    }
+
+    /// Resolves the probe `text` and keeps the result. Returns the probes that it stands for, and true if it was not
+    /// resolved before.
+    ///
+    /// # Errors
+    /// The text is no probe, or the file has no such place. Nothing has changed then.
+    pub fn ask(&mut self, text: &str) -> Result<(Arc<Probes>, bool), ProbeError> {
+        if let Some(known) = self.get(text) {
+            return Ok((known, false));
+        }
+        let (mut probes, mut names) = (Probes::default(), self.names.clone());
+        add(&ProbeSpec::parse(text)?, &mut probes, &mut names)?;
+        let probes = Arc::new(probes);
+        self.probes.insert(text.to_owned(), Arc::clone(&probes));
+        self.names = names;
+        Ok((probes, true))
+    }
+}

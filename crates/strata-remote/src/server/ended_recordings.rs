@@ -1,0 +1,524 @@
+//! Recordings that have ended: each is handed to a command, and the oldest are removed.
+//!
+//! ```text
+//! .strata-delivered         in a recording's folder: the command has taken the recording
+//! .strata-removed-NAME      beside recordings: one that is being removed
+//! ```
+//!
+//! A recording has ended if its end mark says so, or if nobody has had its folder locked for a day in which the relay ran. The
+//! command may get a recording twice, if the relay ends before the mark is written, or if the recorder goes on meanwhile.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{kill_process_group, Pid, Signal};
+use strata_ctf::end_mark::{self, EndMark, Ending};
+use strata_ctf::read::Follow;
+
+use super::{bytes_below, KeptFigures, Relayd, Shared};
+use crate::event::RelayEvent;
+use crate::folder_names;
+use crate::received::DELIVERED;
+use crate::recording_state;
+
+const REMOVED: &str = ".strata-removed-";
+/// The most commands at the same time.
+const JOBS_MAX: usize = 4;
+/// Longest time of a command.
+const JOB: Duration = Duration::from_secs(6 * 3600);
+/// Time that a command has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// Pauses before a command is tried again for a recording: the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
+/// Period at which commands are looked at, and shortest period at which recordings are.
+const JOB_PERIOD: Duration = Duration::from_millis(200);
+const SCAN_PERIOD: Duration = Duration::from_secs(2);
+/// The reciprocal of the share of time that looking at recordings may take.
+const SCAN_SHARE: u32 = 20;
+/// Age of a recording that has ended before it may be removed: its recorder may still wait for the last acknowledgement.
+const SETTLED: Duration = Duration::from_secs(60);
+/// Time without a recorder after which a recording without an end counts as ended.
+const ABANDONED: Duration = Duration::from_secs(86_400);
+
+/// What is done with recordings that have ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeepRules {
+    /// Command for the shell that gets each recording; those that it has not taken are not removed.
+    pub on_part: Option<String>,
+    /// Age after which a recording is removed.
+    pub age: Option<Duration>,
+    /// Size of all recordings together above which the oldest are removed \[byte\].
+    pub size: Option<u64>,
+}
+
+/// A recording that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ended {
+    host: String,
+    path: PathBuf,
+    when: SystemTime,
+    is_delivered: bool,
+}
+
+/// A command that runs for a recording.
+#[derive(Debug)]
+struct Job {
+    one: Ended,
+    child: Child,
+    since: Instant,
+}
+
+/// A recording that the command has not taken.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Instant,
+    pause: Duration,
+}
+
+/// State of the thread that looks after recordings.
+struct Keeper<'s> {
+    shared: &'s Shared,
+    rules: &'s KeepRules,
+    /// Time at which the relay was started: before that no recorder could come.
+    begun: SystemTime,
+    jobs: Vec<Job>,
+    retries: HashMap<PathBuf, Retry>,
+}
+
+impl Relayd {
+    /// Looks after recordings that have ended until `is_over` returns true. Commands that run then are ended.
+    pub fn keep(&self, rules: &KeepRules, is_over: &dyn Fn() -> bool) {
+        if *rules == KeepRules::default() {
+            return;
+        }
+        let (jobs, retries) = (Vec::new(), HashMap::new());
+        let begun = SystemTime::now();
+        let mut keeper = Keeper { shared: &self.shared, rules, begun, jobs, retries };
+        let mut next_scan = Instant::now();
+        while !is_over() {
+            let now = Instant::now();
+            keeper.look_at_jobs(now);
+            if now >= next_scan {
+                keeper.scan(now, SystemTime::now());
+                next_scan = Instant::now() + SCAN_PERIOD.max(now.elapsed() * SCAN_SHARE);
+            }
+            std::thread::sleep(JOB_PERIOD); // Time: a period of looks.
+        }
+        keeper.jobs.iter_mut().for_each(Job::end);
+    }
+}
+
+impl Job {
+    /// Ends the command and what it has started.
+    fn end(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // It may have ended by itself.
+        let kill = |signal| pid.map(|pid| kill_process_group(pid, signal));
+        kill(Signal::TERM);
+        let until = Instant::now() + GRACE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(JOB_PERIOD / 10); // Time: a period of looks.
+        }
+        kill(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+impl Keeper<'_> {
+    fn with_figures(&self, change: impl FnOnce(&mut KeptFigures)) {
+        change(&mut self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Looks at all recordings: begins commands, and removes the oldest.
+    fn scan(&mut self, now: Instant, wall: SystemTime) {
+        let mut all = ended_recordings(self.shared.root.path(), wall, self.begun);
+        all.sort_by_key(|one| one.when);
+        if let Some(command) = &self.rules.on_part {
+            let waiting: Vec<&Ended> = all.iter().filter(|one| !one.is_delivered).collect();
+            self.with_figures(|figures| figures.waiting = waiting.len() as u64);
+            self.retries.retain(|path, _| waiting.iter().any(|one| one.path == *path));
+            for one in waiting {
+                let is_running = self.jobs.iter().any(|job| job.one.path == one.path);
+                let is_early = self.retries.get(&one.path).is_some_and(|retry| now < retry.at);
+                if self.jobs.len() < JOBS_MAX && !is_running && !is_early {
+                    match begin(command, one) {
+                        Ok(child) => {
+                            self.jobs.push(Job { one: one.clone(), child, since: now });
+                        }
+                        Err(error) => self.has_failed(one.path.clone(), error.to_string(), now),
+                    }
+                }
+            }
+        }
+        self.remove_oldest(&all, wall);
+    }
+
+    fn look_at_jobs(&mut self, now: Instant) {
+        for mut job in std::mem::take(&mut self.jobs) {
+            let is_late = now.saturating_duration_since(job.since) > JOB;
+            match job.child.try_wait() {
+                Ok(None) if is_late => {
+                    job.end();
+                    self.has_failed(
+                        job.one.path,
+                        format!("it took more than {} s", JOB.as_secs()),
+                        now,
+                    );
+                }
+                Ok(None) => self.jobs.push(job),
+                Ok(Some(status)) if status.success() => self.has_taken(job, now),
+                Ok(Some(status)) => self.has_failed(job.one.path, in_words(status), now),
+                Err(error) => self.has_failed(job.one.path, error.to_string(), now),
+            }
+        }
+    }
+
+    fn has_taken(&mut self, job: Job, now: Instant) {
+        let Job { one, since, .. } = job;
+        let marked = self.mark_delivered(&one);
+        let path = one.path;
+        match marked {
+            Ok(true) => {}
+            // It is handed over again when it has ended.
+            Ok(false) => return,
+            Err(error) => {
+                let why = format!("it was taken, and {DELIVERED}: {error}");
+                return self.has_failed(path, why, now);
+            }
+        }
+        self.retries.remove(&path);
+        self.with_figures(|figures| {
+            figures.delivered += 1;
+            figures.waiting = figures.waiting.saturating_sub(1);
+        });
+        let took = now.saturating_duration_since(since);
+        (self.shared.log)(RelayEvent::Delivered { folder: path, took });
+    }
+
+    /// Marks a recording that the command has taken. Returns false if the recorder has gone on meanwhile.
+    fn mark_delivered(&self, one: &Ended) -> io::Result<bool> {
+        let recording = recording_state::recording_in(&one.path);
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // A recorder that comes removes the mark once it is registered.
+        let registry = self.shared.registry();
+        if registry.has_recorder(&one.host, recording)
+            || changed_at(&one.path).ok() != Some(one.when)
+        {
+            return Ok(false);
+        }
+        std::fs::write(one.path.join(DELIVERED), format!("{}\n", wall.as_secs()))?;
+        Ok(true)
+    }
+
+    fn has_failed(&mut self, path: PathBuf, why: String, now: Instant) {
+        let before = self.retries.get(&path).map(|retry| retry.pause);
+        let pause = before.map_or(PAUSE.0, |pause| (pause * 2).min(PAUSE.1));
+        self.retries.insert(path.clone(), Retry { at: now + pause, pause });
+        self.with_figures(|figures| figures.failed += 1);
+        (self.shared.log)(RelayEvent::NotDelivered { folder: path, why, pause });
+    }
+
+    /// Removes recordings that are too old, and the oldest of too many. `all` are those that have ended, the oldest first.
+    fn remove_oldest(&self, all: &[Ended], wall: SystemTime) {
+        let KeepRules { on_part, age, size } = self.rules;
+        if age.is_none() && size.is_none() {
+            return;
+        }
+        let since = |one: &Ended| wall.duration_since(one.when).unwrap_or_default();
+        let mut bytes = size.map_or(0, |_| bytes_below(self.shared.root.path(), 7));
+        for one in all {
+            let is_settled = since(one) > SETTLED && (on_part.is_none() || one.is_delivered);
+            let is_old = age.is_some_and(|age| since(one) > age);
+            let is_too_much = size.is_some_and(|size| bytes > size);
+            if !is_settled || !(is_old || is_too_much) {
+                continue;
+            }
+            match self.remove(one) {
+                Ok(freed) => bytes = bytes.saturating_sub(freed),
+                Err(error) => {
+                    let why = format!("cannot remove {}: {error}", one.path.display());
+                    (self.shared.log)(RelayEvent::Trouble(why));
+                }
+            }
+        }
+    }
+
+    /// Removes a recording. Returns its size \[byte\].
+    fn remove(&self, one: &Ended) -> io::Result<u64> {
+        let hidden = one.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let hidden = one.path.with_file_name(format!("{REMOVED}{hidden}"));
+        let bytes = bytes_below(&one.path, 6);
+        let recording = recording_state::recording_in(&one.path);
+        {
+            let mut registry = self.shared.registry();
+            // A recorder is registered before it opens the folder.
+            if registry.has_recorder(&one.host, recording) {
+                return Ok(0);
+            }
+            // A relay that ends meanwhile leaves no part of a recording under the recording's name.
+            std::fs::rename(&one.path, &hidden)?;
+            if let Some(host) = registry.hosts.get_mut(&one.host) {
+                host.bytes = host.bytes.saturating_sub(bytes);
+            }
+        }
+        std::fs::remove_dir_all(&hidden)?;
+        self.with_figures(|figures| {
+            figures.removed += 1;
+            figures.removed_bytes = figures.removed_bytes.saturating_add(bytes);
+        });
+        (self.shared.log)(RelayEvent::Removed { folder: one.path.clone(), bytes });
+        Ok(bytes)
+    }
+}
+
+/// Begins the command for a recording.
+fn begin(command: &str, one: &Ended) -> io::Result<Child> {
+    let name = one.path.file_name().unwrap_or_default();
+    let path = std::path::absolute(&one.path)?;
+    Command::new("/bin/sh")
+        .args(["-c", command])
+        .env("STRATA_PART", path)
+        .env("STRATA_HOST", &one.host)
+        .env("STRATA_RECORDING", name)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, signal) => format!("ended by signal {}", signal.unwrap_or(0)),
+    }
+}
+
+fn has_end(folder: &Path) -> bool {
+    let bytes = std::fs::read(folder.join(end_mark::FILE)).unwrap_or_default();
+    EndMark::decode(&bytes).is_ok_and(|mark| mark.ending != Ending::Recording)
+}
+
+/// Returns the time at which a recording ended, or if it has no end, at which its last message came.
+fn changed_at(folder: &Path) -> io::Result<SystemTime> {
+    let file = if has_end(folder) { end_mark::FILE } else { recording_state::NEXT_FILE };
+    folder.join(file).symlink_metadata()?.modified()
+}
+
+/// Finds the recordings below the relay's folder that have ended, and removes what is left of those that were being removed.
+/// `begun`: the time at which the relay was started.
+fn ended_recordings(root: &Path, wall: SystemTime, begun: SystemTime) -> Vec<Ended> {
+    let mut all = Vec::new();
+    for (host, path) in folders_in(root).filter(|(name, _)| folder_names::is_host(name)) {
+        for (name, path) in folders_in(&path) {
+            if name.starts_with(REMOVED) {
+                let _ = std::fs::remove_dir_all(&path);
+            }
+            // A second recording of one name may have a longer one than a recorder may give.
+            if name.starts_with('.') || !recording_state::is_recording(&path) {
+                continue;
+            }
+            let Ok(when) = changed_at(&path) else { continue };
+            let is_abandoned = || {
+                wall.duration_since(when.max(begun)).is_ok_and(|time| time > ABANDONED)
+                    && !Follow::is_recorded(&path)
+            };
+            if has_end(&path) || is_abandoned() {
+                let is_delivered = path.join(DELIVERED).symlink_metadata().is_ok();
+                all.push(Ended { host: host.clone(), path, when, is_delivered });
+            }
+        }
+    }
+    all
+}
+
+fn folders_in(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Limits;
+    use crate::testing::Scratch;
+
+    /// Makes the folder of a recording with 1,000 bytes.
+    fn recording(root: &Path, name: &str, ending: Ending) -> PathBuf {
+        let folder = root.join("box").join(name);
+        std::fs::create_dir_all(folder.join("kernel")).unwrap();
+        std::fs::write(folder.join("kernel/channel0_0"), [7; 1000]).unwrap();
+        for file in [".strata-relay", recording_state::NEXT_FILE] {
+            std::fs::write(folder.join(file), "").unwrap();
+        }
+        let mark = EndMark { ending, ..EndMark::default() };
+        std::fs::write(folder.join(end_mark::FILE), mark.encode()).unwrap();
+        folder
+    }
+
+    fn relay(scratch: &Scratch) -> Relayd {
+        let (address, log) = (([127, 0, 0, 1], 0).into(), Box::new(|_| ()));
+        let limits = Limits { sync: None, ..Limits::default() };
+        Relayd::new(address, &scratch.0, None, limits, log).unwrap()
+    }
+
+    fn keeper<'s>(relayd: &'s Relayd, rules: &'s KeepRules) -> Keeper<'s> {
+        let (begun, jobs, retries) = (SystemTime::now(), Vec::new(), HashMap::new());
+        Keeper { shared: &relayd.shared, rules, begun, jobs, retries }
+    }
+
+    fn finish_jobs(keeper: &mut Keeper<'_>, now: Instant) {
+        while !keeper.jobs.is_empty() {
+            keeper.look_at_jobs(now);
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn recording_that_has_ended_is_handed_over_until_the_command_takes_it() {
+        let scratch = Scratch::new("keeper");
+        let relayd = relay(&scratch);
+        let ended = recording(&scratch.0, "ended", Ending::Ended);
+        let failed = recording(&scratch.0, "failed", Ending::Failed);
+        let goes_on = recording(&scratch.0, "goes-on", Ending::Recording);
+        std::fs::create_dir(scratch.0.join("box/other")).unwrap();
+        let command = "test -e \"$STRATA_PART/go\" && echo $STRATA_HOST $STRATA_RECORDING >>\"$STRATA_PART/../../log\"";
+        let rules = KeepRules { on_part: Some(command.to_owned()), ..KeepRules::default() };
+        let mut keeper = keeper(&relayd, &rules);
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        keeper.scan(now, wall);
+        assert_eq!(keeper.jobs.len(), 2);
+        finish_jobs(&mut keeper, now);
+        let figures = *relayd.shared.kept.lock().unwrap();
+        assert_eq!((figures.waiting, figures.failed, figures.delivered), (2, 2, 0));
+        for folder in [&ended, &failed, &goes_on] {
+            std::fs::write(folder.join("go"), "").unwrap();
+        }
+        keeper.scan(now + PAUSE.0 - Duration::from_millis(1), wall);
+        assert!(keeper.jobs.is_empty(), "it is tried again too early");
+        keeper.scan(now + PAUSE.0, wall);
+        finish_jobs(&mut keeper, now + PAUSE.0);
+        assert!(ended.join(DELIVERED).exists() && failed.join(DELIVERED).exists());
+        assert_eq!(relayd.shared.kept.lock().unwrap().waiting, 0);
+        assert!(!goes_on.join(DELIVERED).exists());
+        let log = std::fs::read_to_string(scratch.0.join("log")).unwrap();
+        let mut lines: Vec<_> = log.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["box ended", "box failed"]);
+        // Nothing twice; and the one without an end once nobody has recorded it for a day.
+        keeper.scan(now + PAUSE.1, wall);
+        assert!(keeper.jobs.is_empty() && keeper.retries.is_empty());
+        keeper.scan(now + PAUSE.1, wall + ABANDONED + SETTLED);
+        assert_eq!(keeper.jobs.len(), 1);
+        finish_jobs(&mut keeper, now);
+        assert!(goes_on.join(DELIVERED).exists());
+    }
+
+    #[test]
+    fn recording_that_goes_on_is_neither_removed_nor_marked() {
+        let scratch = Scratch::new("keeper-goes-on");
+        let relayd = relay(&scratch);
+        let folder = recording(&scratch.0, "failed", Ending::Failed);
+        let uuid: strata_model::Uuid = "00000000-0000-4000-8000-000000000007".parse().unwrap();
+        let lines = format!("strata relay 1\nrecording {uuid}\n");
+        std::fs::write(folder.join(".strata-relay"), lines).unwrap();
+        let rules = KeepRules { on_part: Some("true".to_owned()), ..KeepRules::default() };
+        let mut keeper = keeper(&relayd, &rules);
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        keeper.scan(now, wall);
+        assert_eq!(keeper.jobs.len(), 1);
+        let socket = std::net::TcpStream::connect(relayd.address().unwrap()).unwrap();
+        let connected = crate::server::Connected { socket, waiting_since: None };
+        relayd.shared.registry().recorders.insert(("box".to_owned(), uuid), connected);
+        finish_jobs(&mut keeper, now);
+        let rules = KeepRules { size: Some(0), ..KeepRules::default() };
+        let other = Keeper { rules: &rules, jobs: Vec::new(), retries: HashMap::new(), ..keeper };
+        let later = wall + SETTLED * 2;
+        other.remove_oldest(&ended_recordings(&scratch.0, later, wall), later);
+        assert!(folder.exists() && !folder.join(DELIVERED).exists());
+        relayd.shared.registry().recorders.clear();
+        other.remove_oldest(&ended_recordings(&scratch.0, later, wall), later);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn recording_without_an_end_is_waited_for_from_the_start_of_the_relay() {
+        let scratch = Scratch::new("keeper-start");
+        recording(&scratch.0, "goes-on", Ending::Recording);
+        let begun = SystemTime::now() + ABANDONED * 3;
+        let ended = |wall| ended_recordings(&scratch.0, wall, begun).len();
+        assert_eq!((ended(begun + ABANDONED), ended(begun + ABANDONED + SETTLED)), (0, 1));
+    }
+
+    #[test]
+    fn pauses_grow_to_the_longest_one() {
+        let scratch = Scratch::new("keeper-pauses");
+        let (relayd, rules) = (relay(&scratch), KeepRules::default());
+        let mut keeper = keeper(&relayd, &rules);
+        for seconds in [10, 20, 40, 80, 160, 320, 600, 600] {
+            keeper.has_failed("x".into(), "why".to_owned(), Instant::now());
+            assert_eq!(keeper.retries[Path::new("x")].pause, Duration::from_secs(seconds));
+        }
+    }
+
+    #[test]
+    fn oldest_recordings_are_removed_by_age_and_size_and_never_undelivered() {
+        let scratch = Scratch::new("keeper-removes");
+        let relayd = relay(&scratch);
+        let wall = SystemTime::now();
+        let all: Vec<PathBuf> = ["a", "b", "c", "d"]
+            .into_iter()
+            .map(|name| recording(&scratch.0, name, Ending::Ended))
+            .collect();
+        let goes_on = recording(&scratch.0, "goes-on", Ending::Recording);
+        for (at, folder) in all.iter().enumerate() {
+            let mark = std::fs::File::options().write(true).open(folder.join(end_mark::FILE));
+            mark.unwrap()
+                .set_modified(wall - Duration::from_secs(4000 - at as u64 * 1000))
+                .unwrap();
+        }
+        let there = || all.iter().map(|folder| u8::from(folder.exists())).collect::<Vec<_>>();
+        let rules = KeepRules { age: Some(Duration::from_secs(3500)), ..KeepRules::default() };
+        keeper(&relayd, &rules).scan(Instant::now(), wall);
+        assert_eq!(there(), [0, 1, 1, 1]);
+        let now = bytes_below(&scratch.0, 7);
+        let rules = KeepRules { size: Some(now - 1), ..KeepRules::default() };
+        keeper(&relayd, &rules).scan(Instant::now(), wall);
+        assert_eq!(there(), [0, 0, 1, 1]);
+        let figures = *relayd.shared.kept.lock().unwrap();
+        assert!(figures.removed == 2 && figures.removed_bytes >= 2000, "{figures:?}");
+        // Only what the command has taken, only what has ended, and nothing that ended just now.
+        std::fs::write(all[3].join(DELIVERED), "").unwrap();
+        let on_part = Some("false".to_owned());
+        let rules = KeepRules { on_part, age: Some(Duration::ZERO), size: Some(0) };
+        let last = keeper(&relayd, &rules);
+        last.remove_oldest(&ended_recordings(&scratch.0, wall, wall), wall);
+        assert_eq!((there(), goes_on.exists()), (vec![0, 0, 1, 0], true));
+        let fresh = recording(&scratch.0, "fresh", Ending::Ended);
+        let rules = KeepRules { size: Some(0), ..KeepRules::default() };
+        keeper(&relayd, &rules).scan(Instant::now(), wall);
+        assert!(fresh.exists() && !all[2].exists());
+        // What a relay that was killed has left.
+        let left = scratch.0.join("box").join(format!("{REMOVED}a"));
+        std::fs::create_dir_all(left.join("kernel")).unwrap();
+        assert!(!ended_recordings(&scratch.0, wall, wall).is_empty() && !left.exists());
+    }
+
+    #[test]
+    fn command_that_runs_when_the_relay_ends_is_ended() {
+        let one = Ended {
+            host: "box".to_owned(),
+            path: "/".into(),
+            when: SystemTime::now(),
+            is_delivered: false,
+        };
+        let child = begin("sleep 1000 & sleep 1000", &one).unwrap();
+        let mut job = Job { one, child, since: Instant::now() };
+        job.end();
+        assert!(matches!(job.child.try_wait(), Ok(Some(status)) if status.signal().is_some()));
+    }
+}

@@ -1,0 +1,77 @@
+//! Data that all tables of a database share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::derived_facts::DerivedFacts;
+use strata_ctf::read::{AskedWords, Event, Reader, TimeRange};
+use strata_export::sql::TimelineNames;
+
+use crate::catalog::{Catalog, OWN_NAMES};
+use crate::findings::Findings;
+
+/// Function that returns true if the user has asked to stop.
+pub type StopCheck = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The traces, their tables, and results that are computed once.
+pub(crate) struct Shared {
+    pub reader: Arc<Reader>,
+    pub catalog: Catalog,
+    pub findings: Findings,
+    pub stop: StopCheck,
+    /// Options for finding the names of functions.
+    pub names: SourceOptions,
+    facts: Mutex<Option<Arc<DerivedFacts>>>,
+    /// Number of files of all streams before a stream, by index of the stream.
+    files: Vec<u64>,
+}
+
+/// Number of bits of a record's number that are its offset in a file: files of up to 1 TiB, of which there may be 2^20
+/// \[bit\].
+const PLACE_BITS: u32 = 43;
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(reader: Arc<Reader>, names: SourceOptions, stop: StopCheck) -> Shared {
+        let taken = TimelineNames::all().chain(OWN_NAMES);
+        let catalog = Catalog::new(&reader, taken);
+        let mut before = 0;
+        let of_stream = reader.streams().iter().map(|stream| {
+            let files = stream.files().len() as u64;
+            before += files;
+            before - files
+        });
+        let files = of_stream.collect();
+        let (findings, facts) = (Findings::default(), Mutex::new(None));
+        Shared { reader, catalog, findings, stop, names, facts, files }
+    }
+
+    /// Returns the number of a record, which is the same in every scan and which no other record has: SQLite uses it to
+    /// recognize rows that two scans have both found.
+    #[inline]
+    pub(crate) fn id(&self, event: &Event<'_>) -> i64 {
+        let packet = event.packet();
+        let before = self.files.get(packet.stream).copied().unwrap_or_default();
+        let file = before.saturating_add(packet.file as u64);
+        (file << PLACE_BITS | event.bit()) as i64
+    }
+
+    /// Returns who made each record, and the names of threads over time. The first call reads the traces. Returns
+    /// `None` if the user has stopped it.
+    pub(crate) fn facts(&self) -> Option<Arc<DerivedFacts>> {
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            let asked = AskedWords::default();
+            let stop = || (self.stop)();
+            let facts = DerivedFacts::read(&self.reader, &asked, None, TimeRange::ALL, &stop);
+            *known = facts.map(Arc::new);
+        }
+        known.clone()
+    }
+}

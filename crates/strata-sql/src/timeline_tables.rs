@@ -1,0 +1,137 @@
+//! The tables of a timeline, which one pass over the traces writes to a database in a temporary file.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rusqlite::{Connection, OpenFlags};
+use strata_ctf::read::{Message, TimeRange};
+use strata_export::sql::{of_event_table, Exporter, Options};
+
+use crate::error::SqlError;
+use crate::shared_data::Shared;
+use std::sync::Arc;
+
+/// Environment variables with the folder for SQLite's own temporary files, in their order of precedence.
+const VARIABLES: [&str; 2] = ["SQLITE_TMPDIR", "TMPDIR"];
+const FOLDER: &str = "/var/tmp";
+/// The most names that are tried.
+const TRIES: u32 = 1000;
+
+/// A temporary folder that is removed with its content once its database is open: the file itself exists until it is
+/// closed.
+#[derive(Debug)]
+struct TemporaryFolder(PathBuf);
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // Remaining files do no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl TemporaryFolder {
+    /// Makes a folder for this user only, with a name that did not exist.
+    fn new(base: &Path) -> io::Result<TemporaryFolder> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+        for _ in 0..TRIES {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("strata-sql-{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(TemporaryFolder(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+}
+
+fn base() -> PathBuf {
+    let named = VARIABLES.iter().filter_map(std::env::var_os).find(|folder| !folder.is_empty());
+    named.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
+}
+
+/// Reads the traces, and opens a database of their timeline. Its file has no name any more.
+pub(crate) fn timeline(shared: &Arc<Shared>) -> Result<Connection, SqlError> {
+    let base = base();
+    let in_folder = |source: io::Error| match source.kind() {
+        io::ErrorKind::Interrupted => SqlError::Stopped,
+        _ => SqlError::Temporary { folder: base.display().to_string(), source },
+    };
+    let folder = TemporaryFolder::new(&base).map_err(in_folder)?;
+    let path = folder.0.join("timeline");
+    write(shared, &path).map_err(in_folder)?;
+    let opened = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags)?;
+        for statement in of_event_table() {
+            connection.execute_batch(statement)?;
+        }
+        drop(connection);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags)?;
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        // The first query opens the file, which then needs no name.
+        connection.query_row("SELECT count(*) FROM machine", (), |_| Ok(()))?;
+        Ok(connection)
+    };
+    opened().map_err(|error: rusqlite::Error| in_folder(io::Error::other(error)))
+}
+
+fn write(shared: &Arc<Shared>, path: &Path) -> io::Result<()> {
+    let options = Options {
+        range: TimeRange::ALL,
+        events: false,
+        pairs: Vec::new(),
+        counters: Vec::new(),
+        names: shared.names.clone(),
+    };
+    let stop = Arc::clone(&shared.stop);
+    let mut exporter = Exporter::new(&shared.reader, path, &options, move || stop())?;
+    let mut events = shared.reader.events(TimeRange::ALL);
+    let mut left = LOOK_INTERVAL;
+    let end = events.run(|message| {
+        left -= 1;
+        if left == 0 {
+            left = LOOK_INTERVAL;
+            if (shared.stop)() {
+                return ControlFlow::Break(io::Error::from(io::ErrorKind::Interrupted));
+            }
+        }
+        let done = match message {
+            Message::Event(event) => exporter.event(&event, true),
+            Message::Packet(_) => Ok(()),
+            Message::Discarded(discarded) => {
+                shared.findings.discarded(&discarded);
+                exporter.discarded(&discarded)
+            }
+            Message::Damage(damage) if damage.is_note() => Ok(()),
+            Message::Damage(damage) => {
+                shared.findings.damage(damage);
+                exporter.damage(damage, shared.reader.stream_of(damage))
+            }
+        };
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    });
+    match end {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) if (shared.stop)() => {
+            Err(io::Error::from(io::ErrorKind::Interrupted))
+        }
+        ControlFlow::Continue(()) => {
+            shared.findings.summary(&exporter.finish(false)?);
+            Ok(())
+        }
+    }
+}
+
+/// Number of messages between two checks for a request to stop.
+const LOOK_INTERVAL: u32 = 4096;

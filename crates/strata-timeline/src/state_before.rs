@@ -1,0 +1,126 @@
+//! The threads and descriptors that existed when recording began. Records say this only later, since a state dump is
+//! written while other records are already made.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::calls::{kind, CallKind};
+use crate::descriptor_files::AT_FDCWD;
+use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
+use crate::facts::{More, Part};
+use crate::state::Object;
+
+/// The threads and descriptors that existed before the first record of a trace, as its first records say.
+#[derive(Debug, Default)]
+pub(crate) struct FactsBefore {
+    /// The descriptors by machine and process. The key's flag is true for a process that begins in one of the first
+    /// records, and has these descriptors from then on.
+    opened: HashMap<(u8, i64, bool), Vec<OpenDescriptor>>,
+    /// The process of each thread, by machine and thread.
+    processes: HashMap<(u8, i64), i64>,
+}
+
+impl FactsBefore {
+    /// Finds the descriptors of a state dump that no earlier record has opened or closed. The records are in the order
+    /// of time, each with its trace and its thread. `machine` returns the machine of a trace.
+    pub(crate) fn new(
+        machine: impl Fn(usize) -> u8,
+        first: &[(usize, Option<i64>, Step)],
+    ) -> FactsBefore {
+        let mut before = FactsBefore::default();
+        let process = &mut before.processes;
+        for (trace, _, Step(what)) in first {
+            match *what {
+                StepKind::There { tid, process: of, .. } => {
+                    process.insert((machine(*trace), tid), of);
+                }
+                StepKind::Fork { child, process: Some(of), .. } => {
+                    process.insert((machine(*trace), child), of);
+                }
+                _ => {}
+            }
+        }
+        // By process; of `None` nobody knows which. All descriptors of it: `None`, too.
+        let mut touched: HashSet<(u8, Option<i64>, Option<i64>)> = HashSet::new();
+        // Processes that have begun: of one with the same number before it, other records tell.
+        let mut new: HashSet<(u8, i64)> = HashSet::new();
+        for (trace, tid, Step(what)) in first {
+            let machine = machine(*trace);
+            let of = tid.and_then(|tid| process.get(&(machine, tid)).copied());
+            let mut touch = |descriptor| touched.insert((machine, of, descriptor));
+            match what {
+                StepKind::Enter { call, object, .. } => match (kind(call), object) {
+                    (CallKind::Close, Object::Descriptor(number)) => {
+                        touch(Some(i64::from(*number)));
+                    }
+                    (CallKind::Close | CallKind::CloseRange | CallKind::Unshare, _) => {
+                        touch(None);
+                    }
+                    // The working folder is told of as a descriptor of this number.
+                    (CallKind::Folder, _) => {
+                        touch(Some(i64::from(AT_FDCWD)));
+                    }
+                    _ => {}
+                },
+                StepKind::Leave { call, result, more } => {
+                    const GIVES: [CallKind; 4] =
+                        [CallKind::Open, CallKind::Make, CallKind::Duplicate, CallKind::Control];
+                    let made = result.filter(|made| GIVES.contains(&kind(call)) && *made >= 0);
+                    let two = [Part::First, Part::Second].map(|part| More::Kept(more).number(part));
+                    for made in two.into_iter().flatten().chain(made) {
+                        touch(Some(made));
+                    }
+                }
+                StepKind::Fork { child, process: Some(of), .. } if child == of => {
+                    new.insert((machine, *child));
+                }
+                StepKind::Opened { process, opened } => {
+                    let (one, any) = (Some(opened.descriptor), Some(*process));
+                    let ways = [(any, one), (any, None), (None, one), (None, None)];
+                    let mut ways = ways.into_iter();
+                    if !ways.any(|(of, descriptor)| touched.contains(&(machine, of, descriptor))) {
+                        let is_new = new.contains(&(machine, *process));
+                        let of = before.opened.entry((machine, *process, is_new)).or_default();
+                        of.push(opened.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        // What is the process of other threads is its own process.
+        let firsts: HashSet<(u8, i64)> =
+            process.iter().map(|(&(machine, _), &process)| (machine, process)).collect();
+        process.retain(|of, process| of.1 == *process || !firsts.contains(of));
+        before
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.opened.is_empty() && self.processes.is_empty()
+    }
+
+    /// Returns the processes that had descriptors before the first record.
+    pub(crate) fn there(&self) -> Vec<(u8, i64)> {
+        let of =
+            |&(machine, process, is_new): &(u8, i64, bool)| (!is_new).then_some((machine, process));
+        self.opened.keys().filter_map(of).collect()
+    }
+
+    /// Removes and returns the process of a thread that existed before the first record.
+    pub(crate) fn take_process(&mut self, machine: u8, tid: i64) -> Option<i64> {
+        self.processes.remove(&(machine, tid))
+    }
+
+    /// Removes and returns the descriptors that a process had; with `is_new`, those of a process that begins now.
+    pub(crate) fn take(&mut self, machine: u8, process: i64, is_new: bool) -> Vec<OpenDescriptor> {
+        self.opened.remove(&(machine, process, is_new)).unwrap_or_default()
+    }
+
+    /// Forgets everything about a machine, since records of it were discarded.
+    pub(crate) fn forget(&mut self, machine: u8) {
+        self.opened.retain(|of, _| of.0 != machine);
+        self.processes.retain(|of, _| of.0 != machine);
+    }
+}
+
+#[cfg(test)]
+mod tests;
