@@ -82,8 +82,8 @@ STRATA_INLINE uint32_t strata_context_word(unsigned char *to, uint32_t at, uint3
 }
 
 /*
- * The same, with the place's own position, of which the verifier knows no more than the bound: what it has to go through
- * does not double with each context.
+ * Puts together the contexts @what at a position that is kept in memory: the verifier knows only the bound of that
+ * position, so that the number of paths which it follows does not double with each context.
  */
 #define STRATA_CONTEXT_BOUND 2047u
 STRATA_ABI_ASSERT(STRATA_ABI_KERNEL_CONTEXT_MAX <= STRATA_CONTEXT_BOUND,
@@ -164,7 +164,10 @@ STRATA_INLINE void strata_context_counters(struct strata_context_place *place, u
 }
 #endif
 
-/* Returns where the next begins. What cannot be walked has no addresses. */
+/*
+ * Writes one of the two stacks at @at, and returns where the next context begins. A stack that cannot be walked is
+ * written without addresses.
+ */
 STRATA_INLINE uint32_t strata_context_stack(unsigned char *to, uint32_t at, uint64_t flags)
 {
 	long n;
@@ -248,7 +251,7 @@ __attribute__((noinline)) int strata_context_take(uint64_t what)
 	return (int)(i << 16 | ((uint32_t)at & 0xffff));
 }
 
-/* Copies them, unless @to is NULL, and gives the place back. Returns their size. */
+/* Copies the contexts to @to, unless @to is NULL, and gives their memory back. Returns their size. */
 STRATA_INLINE uint64_t strata_context_give(int taken, unsigned char *to)
 {
 	struct strata_context_place *place = strata_context_place((uint32_t)taken >> 16);

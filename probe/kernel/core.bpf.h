@@ -44,7 +44,7 @@ struct thread_info {
 
 struct bpf_local_storage;
 
-/* The members that namespaces of all kinds have. */
+/* The members that namespaces of every kind share. */
 struct ns_common {
 	unsigned int inum;
 } STRATA_CORE;

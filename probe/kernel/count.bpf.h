@@ -35,7 +35,7 @@ struct {
 	__uint(value_size, sizeof(struct strata_abi_count_value));
 } counts SEC(".maps");
 
-/* What is counted: an event's fields, and what no field has. */
+/* The event that is counted: its fields, and facts about its thread and CPU that no field has. */
 struct strata_counted {
 	struct strata_source source;
 	struct strata_source exit;
@@ -154,7 +154,7 @@ STRATA_INLINE void strata_count_value(struct strata_abi_count_value *element, ui
 		__sync_fetch_and_add(&element->bucket[bucket], 1);
 }
 
-/* Finds this CPU's element, or makes one. NULL: there is no room, which is counted. */
+/* Finds this CPU's element for the key, or makes one. Returns NULL if the map has no room, which is counted. */
 STRATA_INLINE struct strata_abi_count_value *
 strata_count_element(const struct strata_abi_count_key *key)
 {

@@ -37,7 +37,7 @@ const volatile union strata_fault_name
 		{ "strncpy_from_user_nofault" },
 		{ "copy_from_user_nmi" },
 		{ "perf_callchain_user" },
-		/* Callers, where a compiler has put the functions above into them. */
+		/* Callers of the functions above, for kernels whose compiler has inlined these. */
 		{ "bpf_probe_read_user" },
 		{ "bpf_probe_read_user_str" },
 		/* Functions that sleepable programs call: */
@@ -109,12 +109,12 @@ static __attribute__((noinline)) int strata_is_tracer_fault(uint64_t ip, uint64_
 		return 1;
 	if (bpf_probe_read_kernel(stack, sizeof(stack), (const void *)sp))
 		return 0;
-	/* A function without a frame of its own: what is behind its return address is not its caller's. */
+	/* The function has no frame of its own, so the word after its return address is not its caller's. */
 	if (left == 2 && stack[0] >= STRATA_KERNEL_TEXT)
 		return strata_is_reader(stack[0]);
 	for (i = 0; i < STRATA_FAULT_WORDS && left; i++) {
 		word = *(volatile uint64_t *)&stack[i];
-		/* Return addresses, and here and there the address of some variable. */
+		/* The stack also holds values that are no return addresses, such as addresses of variables. */
 		if (word < STRATA_KERNEL_TEXT)
 			continue;
 		if (strata_is_reader(word))

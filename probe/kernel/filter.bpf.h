@@ -22,12 +22,17 @@
 #include "core.bpf.h"
 #include "source.bpf.h"
 
-/* Volatile, or clang takes the zeroes of the initializer for what the program will have. */
+/*
+ * The tests are volatile: otherwise clang takes the initializer's zeroes for the values that the program will have.
+ */
 typedef const volatile struct strata_abi_kernel_test strata_filter_test;
 
 #define STRATA_FILTER_INLINE static inline __attribute__((always_inline))
 
-/* Has clang forget where a value comes from, or it makes a copy of what follows for each place. */
+/*
+ * Hides the origin of a value from clang, which otherwise copies the following code for each place that the value may
+ * come from.
+ */
 #define STRATA_FILTER_OPAQUE(value) __asm__ volatile("" : "+r"(value))
 
 STRATA_FILTER_INLINE uint64_t strata_filter_field(strata_filter_test *test,
@@ -70,8 +75,7 @@ STRATA_FILTER_INLINE void strata_filter_chars(strata_filter_test *test,
 		return;
 	}
 	/*
-	 * Words of 8 bytes would need an alignment that the stack may not have, if a structure has
-	 * no such member.
+	 * A load of 8 bytes would need an alignment that the stack lacks if the structure has no member of 8 bytes.
 	 */
 	text[0] = halves[0] | (uint64_t)halves[1] << 32;
 	text[1] = halves[2] | (uint64_t)halves[3] << 32;
@@ -152,7 +156,7 @@ STRATA_FILTER_INLINE bool strata_filter(const volatile struct strata_abi_kernel_
 					const struct strata_source *source)
 {
 	strata_filter_test *test;
-	/* One place for all tests: the stack has 512 bytes. */
+	/* All tests share one variable, since the stack has 512 bytes. */
 	uint64_t memory[2] = { 0, 0 }, next = filter->nr_early, i;
 
 	if (filter->nr_tests == next)
@@ -241,7 +245,7 @@ STRATA_FILTER_INLINE uint64_t strata_filter_early_step(
 }
 
 /**
- * strata_filter_early() - whether an event may be recorded, as far as it can be said at once.
+ * strata_filter_early() - decide as far as possible whether an event is recorded, before its fields are read.
  * @filter:   as of strata_filter(), which makes the other tests.
  * @argument: what FIELD is; a constant when clang compiles.
  *

@@ -29,7 +29,7 @@ struct {
 /* Tasks that the walk found; the tracer walks until there are no more. */
 uint64_t nr_found SEC(".data.found");
 
-/* Its neighbours in the word may be set at the same time. */
+/* Sets the two bits of the task. Another CPU may set the neighbouring bits of the word at the same time. */
 STRATA_INLINE void set(uint32_t tid, uint32_t follow)
 {
 	uint32_t *word = strata_follow_word(tid);
@@ -42,8 +42,8 @@ STRATA_INLINE void set(uint32_t tid, uint32_t follow)
 }
 
 /*
- * Every task goes through here before it runs, those of io_uring and vhost, too, and is in the walk's list by then.
- * So a number that is used again says nothing of who had it before.
+ * The kernel calls this for every new task before it runs, including those of io_uring and vhost, and by then the
+ * task is in the list that the iterator visits. So a number that is used again says nothing of who had it before.
  */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(strata_fork, struct task_struct *child)

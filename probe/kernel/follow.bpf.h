@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* follow.bpf.h - is the current task one whose events are recorded? */
+/* follow.bpf.h - decide whether the events of the current task are recorded. */
 #ifndef STRATA_KERNEL_FOLLOW_BPF_H
 #define STRATA_KERNEL_FOLLOW_BPF_H
 
 #include "maps.bpf.h"
 
-/* The word that says it of a task, by its number; NULL cannot be. */
+/* Returns the word of the map that has the two bits of task @tid; the result is never NULL. */
 STRATA_INLINE uint32_t *strata_follow_word(uint64_t tid)
 {
 	uint32_t key = 0, *words = (uint32_t *)bpf_map_lookup_elem(&followed, &key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hot.bpf.c - programs of their own for the events that come most often, and inside others.
+ * hot.bpf.c - separate programs for the most frequent events, and for events that happen inside others.
  *
  * Of type tp_btf: an interrupt's are run inside any other program, and there is less in front of them. Their
  * payloads are those of crates/strata-kernel/src/decide/frequent_events.rs: naturally aligned, no padding.
@@ -48,8 +48,8 @@ STRATA_INLINE int32_t cpu_of(const struct task_struct *task)
 }
 
 /*
- * Returns the state that the kernel's own event has: what a sleeping task waits for, 0 if it runs,
- * 0x100 if it was preempted.
+ * Returns the task's state as the kernel's own event has it: what a sleeping task waits for, 0 if it runs, 0x100 if
+ * it was preempted.
  */
 STRATA_INLINE int64_t reported_state(int preempted, uint32_t state, uint32_t exit_state)
 {
@@ -63,7 +63,7 @@ STRATA_INLINE int64_t reported_state(int preempted, uint32_t state, uint32_t exi
 		return idle_reported;
 	if (state & (rtlock_wait | frozen))
 		return 2;
-	/* The event has the highest bit of the state and no other one. */
+	/* The event reports only the highest bit of the state. */
 	for (bit = 0x40; bit; bit >>= 1)
 		if (reported & bit)
 			return bit;
@@ -95,7 +95,7 @@ int HOT_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	return strata_record_fixed(&source, &payload, sizeof(payload));
 }
 
-/* Events with the same arguments and fields. */
+/* Defines the programs of events that have the same arguments and fields. */
 #define WAKING(name)                                                                         \
 	SEC("tp_btf/" #name)                                                                 \
 	int HOT_PROG(name, struct task_struct *task)                                         \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* maps.bpf.h - what all programs of a session share, and the constants of one program. */
+/* maps.bpf.h - the maps that all programs of a session share, and the constants of each program. */
 #ifndef STRATA_KERNEL_MAPS_BPF_H
 #define STRATA_KERNEL_MAPS_BPF_H
 
@@ -19,7 +19,10 @@
 #define NULL ((void *)0)
 #endif
 
-/* Known to the verifier, the same for all programs; see crates/strata-kernel/src/attach/loader.rs. */
+/*
+ * Sizes of the stream, which the verifier knows and which are the same for all programs; see
+ * crates/strata-kernel/src/attach/loader.rs.
+ */
 struct strata_sizes {
 	uint64_t buffer_bytes;
 	uint64_t subbuf_bytes;
@@ -51,7 +54,7 @@ struct {
 	__uint(value_size, 4096);
 } rings SEC(".maps");
 
-/* A section of its own: a map that programs reach without a lookup. */
+/* The switches and counters are in a section of their own, that is, in a map that programs reach without a lookup. */
 struct strata_abi_kernel_control control SEC(".data.control");
 
 /* Keys of tracked processes, in two generations. */
@@ -75,7 +78,7 @@ struct {
 } followed SEC(".maps");
 
 /*
- * Bits of tasks whose present event another program has said is recorded. Used while programs are
+ * One bit for each task: another program has noted that it recorded the task's present event. Used while programs are
  * replaced.
  */
 struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record.bpf.h - one event record: which are recorded, reserve, write, commit.
+ * record.bpf.h - one event record: the tests whether it is recorded, reserve, write, commit.
  *
  * Each program goes in this order, what is cheap and rejects most first:
  *   early tests ── on ── tracked ── followed ── filter ── reserve ── write ── commit
@@ -33,7 +33,7 @@ const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
 #define STRATA_IS_EARLY 0
 #endif
 
-/* The verifier knows the place. */
+/* Returns the program's switch. The verifier knows its place. */
 STRATA_INLINE uint32_t strata_switch(void)
 {
 	uint32_t at = event.switch_at;
@@ -122,8 +122,8 @@ STRATA_INLINE void strata_fetch_ahead(const unsigned char *cursor)
 }
 
 /*
- * All of it at once, or in two parts: what follows FAST alone needs fewer registers, and keeps nothing on the
- * stack; see strata_ring_reserve_fast(). Where it returns -EAGAIN, REST or BOTH is done.
+ * Parts of a reservation: all of it at once, or in two steps. What follows FAST alone needs fewer registers, and
+ * keeps nothing on the stack; see strata_ring_reserve_fast(). If FAST returns -EAGAIN, REST or BOTH must follow.
  */
 enum strata_record_part {
 	STRATA_RECORD_FAST,
@@ -132,7 +132,7 @@ enum strata_record_part {
 };
 
 /*
- * Reserves, and writes what stands in front of each payload, which goes to r->slot.cursor.
+ * Reserves a slot, and writes header and contexts in front of the payload, which goes to r->slot.cursor.
  *
  * Returns 0; -EAGAIN, of FAST only; or another negative errno: the record is discarded, and counted (-ENXIO is not:
  * there is a stream for each CPU that can be).
@@ -184,7 +184,7 @@ STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_
 	return 0;
 }
 
-/* Returns where the payload goes; NULL: the record is discarded, and counted. */
+/* Reserves a record, and returns where its payload goes; NULL if the record is discarded, which is counted. */
 STRATA_INLINE unsigned char *strata_record_begin(struct strata_record *r, uint32_t id,
 						 uint64_t pid_tgid, uint32_t payload_bytes)
 {
@@ -203,8 +203,8 @@ STRATA_INLINE void strata_record_end(const struct strata_record *r)
 }
 
 /*
- * Ends a record like strata_record_end(), and looks the stream up anew, so that less of @r is kept
- * on the stack meanwhile.
+ * Ends a record like strata_record_end(), but computes the stream again, so that less of @r stays on the stack in
+ * between.
  */
 STRATA_INLINE void strata_record_end_here(const struct strata_record *r)
 {

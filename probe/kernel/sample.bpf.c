@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample.bpf.c - what a CPU does, asked by a timer: where it was interrupted, and who called that.
+ * sample.bpf.c - samples of what a CPU does, taken by a timer: the interrupted instruction and its call stack.
  *
  * A program of type perf_event, attached to each CPU's timer. The stacks begin where the timer has interrupted: those of
  * context.bpf.h would begin with the tracer's own frames. They are read before the record is reserved, into a place of the
@@ -58,7 +58,7 @@ STRATA_INLINE long sample_stack(void *to, uint64_t flags)
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* struct bpf_perf_event_data, whose registers have other names in the kernel's own headers. */
+/* Layout of struct bpf_perf_event_data, whose registers have other names in the kernel's own headers. */
 struct sample_context {
 	uint64_t before[16];
 	uint64_t ip;
@@ -96,7 +96,7 @@ STRATA_INLINE uint32_t stack_bytes(const struct sample_stack *stack)
 	return n > SAMPLE_STACK_BYTES ? 0 : (uint32_t)n & ~7u;
 }
 
-/* Returns where the next begins. */
+/* Writes a call stack at @at, and returns where the next context begins. */
 STRATA_INLINE uint32_t write_stack(unsigned char *to, uint32_t at, const struct sample_stack *stack,
 				   uint32_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scratch.bpf.h - memory of this CPU where a payload is put together whose size is not known before.
+ * scratch.bpf.h - memory of this CPU for payloads whose size is not known in advance.
  *
  * `at` lies in that memory, not in a register: the verifier then knows nothing of it but the bound that was
  * just tested, so that all ways through an argument look alike to it.

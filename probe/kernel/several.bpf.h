@@ -33,7 +33,7 @@ struct strata_epoll_event {
 	uint64_t data;
 } __attribute__((packed));
 
-/* Begins a list, and returns its place. */
+/* Begins a list in the scratch memory, and returns its place. */
 STRATA_INLINE uint32_t strata_list_begin(struct strata_scratch *scratch)
 {
 	uint32_t begin = STRATA_ONCE(uint32_t, scratch->at);
@@ -45,7 +45,7 @@ STRATA_INLINE uint32_t strata_list_begin(struct strata_scratch *scratch)
 	return begin;
 }
 
-/* One element more, of @bytes. Returns 0 if it is one too many. */
+/* Adds one element of @bytes to the list. Returns 0 if the list is full. */
 STRATA_INLINE int strata_list_put(struct strata_scratch *scratch, uint64_t begin, uint64_t value,
 				  uint32_t bytes)
 {
@@ -62,7 +62,10 @@ STRATA_INLINE int strata_list_put(struct strata_scratch *scratch, uint64_t begin
 	return 1;
 }
 
-/* The same for a loop, apart: a chain of calls has 8 at most, and those that end in this one have room. */
+/*
+ * Adds an element, for callers in a loop. This is a function of its own because a chain of calls has at most 8
+ * frames.
+ */
 STRATA_GLOBAL int strata_list_add(uint64_t begin, uint64_t value, uint64_t bytes)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -104,7 +107,7 @@ STRATA_GLOBAL int strata_scratch_polls(uint64_t n, uint32_t is_exit, uint32_t is
 	return 0;
 }
 
-/* At exit those that are ready. */
+/* Makes the lists of poll()'s descriptors; at the call's exit, only of those that are ready. */
 STRATA_GLOBAL int strata_scratch_poll(uint64_t address, uint64_t n, uint32_t is_exit)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -126,7 +129,7 @@ STRATA_GLOBAL int strata_scratch_poll(uint64_t address, uint64_t n, uint32_t is_
 	return 0;
 }
 
-/* The descriptors in word @i of a set, as far as there are so many. */
+/* Lists the descriptors in word @i of a set, up to @nr_fds. */
 STRATA_GLOBAL int strata_scratch_bits(uint64_t begin, uint64_t i, uint64_t nr_fds)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -166,7 +169,10 @@ STRATA_GLOBAL int strata_scratch_set(uint64_t address, uint64_t nr_fds)
 		strata_count_unreadable();
 		return 0;
 	}
-	/* Else the compiler knows that it is less than SET_WORDS, and the loop has no end that a verifier sees. */
+	/*
+	 * Hides the value from the compiler, which would otherwise drop the bound SET_WORDS that the verifier needs
+	 * to see.
+	 */
 	n = strata_opaque(n);
 	for (i = 0; i < STRATA_SET_WORDS; i++) {
 		if (i >= n)
@@ -227,8 +233,8 @@ STRATA_GLOBAL int strata_scratch_events(uint64_t address, uint64_t n)
 }
 
 /*
- * A socket's option as words of 4 bytes. A longer one is recorded of level SOL_SOCKET only: times and the like.
- * Others may be keys (SOL_ALG, SOL_TLS).
+ * Copies the value of a socket option as words of 4 bytes. Longer values are recorded only of level SOL_SOCKET, such
+ * as times. Those of other levels may be keys (SOL_ALG, SOL_TLS).
  */
 STRATA_GLOBAL int strata_scratch_option(uint64_t address, uint64_t bytes)
 {
@@ -289,9 +295,7 @@ STRATA_GLOBAL int strata_scratch_put_pieces(uint64_t number, uint64_t is_there)
 		if (!to || offset > STRATA_PIECE_FROM_MAX)
 			return 0;
 		from = scratch->copy + offset;
-		/*
-		 * Bytes beyond the piece lie behind the end, or are overwritten by the next piece.
-		 */
+		/* Bytes beyond the piece are after the end of the structure, or the next piece overwrites them. */
 		for (k = 0; k < STRATA_PIECE_SMALL; k += 8)
 			strata_copy_word(to + k, from + k, is_there);
 		if (layout->piece[i].bytes > STRATA_PIECE_SMALL)
@@ -302,7 +306,10 @@ STRATA_GLOBAL int strata_scratch_put_pieces(uint64_t number, uint64_t is_there)
 	return 0;
 }
 
-/* The pieces of a structure, one behind the other; zeroes if there is none. One copy is cheaper than several. */
+/*
+ * Copies the pieces of a structure one after the other, or zeroes if there is no structure. One copy is cheaper than
+ * several.
+ */
 STRATA_INLINE void strata_scratch_pieces(struct strata_scratch *scratch, uint64_t address,
 					 uint64_t number)
 {

@@ -20,7 +20,7 @@
 #define STRATA_RING_DELIVER	 strata_slow_deliver
 #define STRATA_RING_CLOSE	 strata_slow_close
 #define STRATA_RING_RESERVE_SLOW strata_slow_reserve
-/* Called once each, here. */
+/* Marks functions that are called once in this file, and so are inlined. */
 #define STRATA_SLOW STRATA_INLINE
 
 #include "maps.bpf.h"
@@ -32,7 +32,7 @@ struct strata_ring_slot;
 /* A value of a stream's `publish`: the frame is held, whatever its entry says. */
 #define STRATA_SLOW_HELD UINT32_MAX
 
-/* The ring's own, by the functions below. */
+/* The ring's own functions, which the functions below call. */
 STRATA_INLINE uint64_t strata_slow_hold(const struct strata_ring_config *config,
 					const struct strata_ring_stream *s, uint64_t position,
 					uint64_t entry);
@@ -62,10 +62,7 @@ STRATA_INLINE void strata_stream_at(struct strata_ring_stream *s, unsigned char 
 	s->publish = STRATA_ABI_RING_BY_COMMIT;
 }
 
-/*
- * Makes a stream from constants again, which takes less than what would be kept on the stack
- * meanwhile.
- */
+/* Computes a stream from constants again, which takes less than keeping it on the stack. */
 #define STRATA_RING_REFRESH(s) strata_stream_at((s), (unsigned char *)(s)->shared)
 
 #include <strata/ring/header.h>
@@ -146,7 +143,7 @@ struct strata_found {
 	uint16_t closes; /* 1: there is no slot; the sub-buffer of begin is to be closed, at timestamp */
 };
 
-/* The state of one attempt to reserve. The ring hands its stream to the functions below. */
+/* State of one attempt to reserve a slot. The ring passes its stream to the functions below. */
 struct strata_attempt {
 	struct strata_ring_stream stream;
 	struct strata_found *found;
@@ -170,8 +167,7 @@ STRATA_INLINE void strata_found_take(const struct strata_found *found,
 	slot->full_timestamp = !!found->full_timestamp;
 	slot->opened = !!found->opened;
 	/*
-	 * Computed here and not read from memory, which the verifier would believe to hold
-	 * anything.
+	 * The size is computed here and not read from memory, since the verifier takes what it reads for any number.
 	 */
 	slot->header_bytes =
 		strata_ring_record_header_bytes(&strata_config, wanted->id, slot->full_timestamp);
@@ -195,7 +191,10 @@ STRATA_GLOBAL int strata_try(uint32_t id, uint32_t payload_bytes, struct strata_
 	return error;
 }
 
-/* strata_ring_reserve_slow(), which closes here: what is below a close needs its stack. */
+/*
+ * Reserves as strata_ring_reserve_slow() does, but closes the sub-buffer here: the functions that close need the
+ * stack of this frame.
+ */
 STRATA_GLOBAL int strata_reserve(uint32_t id, uint32_t payload_bytes, struct strata_found *found)
 {
 	struct strata_ring_stream s;

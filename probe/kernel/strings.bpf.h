@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * strings.bpf.h - several strings of user memory, such as the arguments of a program, joined to one text.
- */
+/* strings.bpf.h - join several strings of user memory, such as the arguments of a program, to one text. */
 #ifndef STRATA_KERNEL_STRINGS_BPF_H
 #define STRATA_KERNEL_STRINGS_BPF_H
 
@@ -18,7 +16,7 @@
 /* The format of an address that replaces a text which cannot be read, as in strace. */
 const char strata_address_format[] SEC(".rodata.format") = "0x%llx";
 
-/* Instead of a text that cannot be read. Returns its bytes. */
+/* Writes the address of a text that cannot be read, in place of the text. Returns the number of bytes. */
 STRATA_INLINE uint64_t strata_write_address(struct strata_scratch *scratch, unsigned char *to,
 					    uint64_t address)
 {
@@ -35,7 +33,7 @@ STRATA_INLINE uint64_t strata_write_address(struct strata_scratch *scratch, unsi
 #define STRATA_PLAIN_LOW  0x27fff82000000000ull
 #define STRATA_PLAIN_HIGH 0x07fffffe87ffffffull
 
-/* 1 if both are the same, without a branch. */
+/* Returns 1 if both bytes are the same, without a branch. */
 STRATA_INLINE uint64_t strata_is_same(uint64_t byte, uint64_t other)
 {
 	return ((strata_opaque(byte) ^ other) - 1) >> 63;
@@ -50,9 +48,9 @@ STRATA_INLINE uint64_t strata_is_plain(uint64_t byte)
 	return ((strata_is_same(row, 0) & low) | (strata_is_same(row, 1) & high) | row >> 1) & 1;
 }
 
-/* So many bytes of a string are looked at in one step: a verifier follows no more than 8,192 branches at a time. */
+/* Bytes of a string that are examined in one step, since the verifier follows at most 8,192 branches at a time. */
 #define STRATA_QUOTE_BYTES 64u
-/* Steps for as many strings as there may be: each is read, ends, and is looked at in pieces. */
+/* Number of steps for a number of strings and bytes: each string is read, ended, and examined in pieces. */
 #define STRATA_STEPS(strings, bytes) (3 * ((strings) + 1) + 2 * (bytes) / STRATA_QUOTE_BYTES)
 
 /* The next bytes of `word` go to `quote_at` of `bytes`, as they are in quotes. */
@@ -81,7 +79,10 @@ STRATA_INLINE void strata_quote_some(struct strata_scratch *scratch, uint64_t fr
 	scratch->word_from = (uint32_t)from + STRATA_QUOTE_BYTES;
 }
 
-/* All of `word` lies behind @at as it is in quotes: they are put around it, or it is written as it is. Returns its end. */
+/*
+ * Completes the word at @at: puts quotes around it if it needs them, and leaves it as it is otherwise. Returns its
+ * end.
+ */
 STRATA_INLINE uint64_t strata_quote_end(struct strata_scratch *scratch, uint64_t at)
 {
 	uint64_t to = STRATA_ONCE(uint32_t, scratch->quote_at);
@@ -99,7 +100,7 @@ STRATA_INLINE uint64_t strata_quote_end(struct strata_scratch *scratch, uint64_t
 	return to + 1;
 }
 
-/* Counts that the strings from @begin on are more than are recorded, and says so where they end. */
+/* Notes that strings from @begin on are left out, and marks their place in the text. */
 STRATA_INLINE void strata_scratch_cut(struct strata_scratch *scratch, uint64_t begin, uint64_t end,
 				      uint64_t most)
 {
@@ -120,8 +121,8 @@ STRATA_INLINE void strata_scratch_cut(struct strata_scratch *scratch, uint64_t b
 }
 
 /*
- * One step of strata_scratch_join(), which joins strings from @begin on: a string is read, or a piece of it put where it
- * goes, or it ends. One function, since there may be no more than eight frames. Returns 0 when the strings are at their end.
+ * Makes one step of strata_scratch_join(): reads a string, or copies a piece of it, or ends it. One function, since
+ * there may be no more than eight frames. Returns 0 when the strings are at their end.
  */
 STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
 {
@@ -192,7 +193,7 @@ STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
 	scratch->word_from = 0;
 	scratch->word_bytes = (uint32_t)n;
 	scratch->quote_at = (uint32_t)at + 1;
-	/* The three dots are what says that there is more. */
+	/* A word of three dots is quoted, since three dots mark strings that were left out. */
 	scratch->is_special = !n || n == 3 && scratch->word[0] == '.' && scratch->word[1] == '.' &&
 					    scratch->word[2] == '.';
 	return 1;

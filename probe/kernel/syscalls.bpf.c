@@ -67,7 +67,7 @@ struct {
 	__type(value, struct strata_unread);
 } unread SEC(".maps");
 
-/* The task's call at hand, which is recorded at its exit if it took as long as `slower` of the event says. */
+/* The call that a task is in. It is recorded at its exit if it took at least `slower` of the event. */
 struct begun_call {
 	uint64_t time; /* 0: there is none */
 	uint64_t argument[6];
@@ -86,7 +86,7 @@ struct {
 /* Does a call leave a mark at its begin, and is done with when it returns? */
 #define HOLDS_BEGUN (event.slower || STRATA_COUNT_IS_PAIRED)
 
-/* One system call, as both programs look at it. */
+/* One system call, in the form that the programs for entry and exit share. */
 struct call {
 	const volatile struct strata_abi_kernel_syscall *syscall;
 	uint64_t pid_tgid;
@@ -186,7 +186,7 @@ STRATA_INLINE void rejected(const unsigned long long *context, uint32_t which)
 		is_on_now(context, on, which);
 }
 
-/* i386's are 32 bits of other registers. */
+/* Reads the arguments of a call. An i386 call has 32 bits of other registers. */
 STRATA_INLINE void read_arguments(const struct pt_regs *regs, uint64_t argument[6])
 {
 	if (is_compat()) {
@@ -257,7 +257,7 @@ STRATA_INLINE unsigned char *write_unknown(unsigned char *to, uint32_t nr)
 	return to + 8;
 }
 
-/* Records what was put together in the CPU's memory. Returns 1 if it was recorded. */
+/* Records the payload that was assembled in the CPU's memory. Returns 1 if it was recorded. */
 STRATA_GLOBAL int record_assembled(uint32_t id)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -369,7 +369,7 @@ static __attribute__((noinline)) int assemble_entry(const struct pt_regs *regs, 
 	return 0;
 }
 
-/* The texts of an execve that succeeded are where the kernel has put them for the new program. */
+/* Finds the texts of an execve() that succeeded, where the kernel has put them for the new program. */
 STRATA_INLINE void find_executed(struct strata_user_memory *text, uint64_t *end)
 {
 	struct task_struct___memory *task =
@@ -483,7 +483,10 @@ STRATA_GLOBAL int assemble_unread(uint32_t n, int64_t ret)
 	memory.kind = call_at(place)->kind[i];
 	memory.address = scratch->argument[i];
 	memory.size = scratch->argument[i + 1];
-	/* An execve that succeeded has other registers. Else they are another call's if this one's end was not seen. */
+	/*
+	 * After an execve() that succeeded the registers are the new program's. They are another call's if the exit
+	 * of this call was not seen.
+	 */
 	if (!ret && is_execve(place)) {
 		find_executed(&memory, &end);
 	} else if (memory.address != scratch->unread.address[n & 3]) {
@@ -552,7 +555,7 @@ STRATA_GLOBAL int assemble_output(uint32_t kind, uint64_t address, uint64_t leng
 	return 0;
 }
 
-/* Outputs are where they were asked for only if the call did not fail, or as its flags say. */
+/* Returns whether the call has filled its outputs: it did not fail, or its flags say that it fills them anyway. */
 STRATA_INLINE int has_outputs(uint32_t flags, int64_t ret)
 {
 	if (flags & STRATA_ABI_KERNEL_CALL_INTERRUPTED)
@@ -614,7 +617,7 @@ STRATA_INLINE int has_tests(uint32_t which)
 	return event.filter[which].nr_tests != event.filter[which].nr_early;
 }
 
-/* Apart, for the places on the stack. */
+/* Tests the filter of an entry. A function of its own, for its variables on the stack. */
 static __attribute__((noinline)) int passes_entry(const struct pt_regs *regs, uint64_t pid_tgid)
 {
 	uint64_t argument[6];
@@ -681,8 +684,8 @@ static __attribute__((noinline)) int count_entry(const unsigned long long *conte
 }
 
 /*
- * Both fetch what they need from where it is, each time, instead of keeping it: there are few registers, and with
- * 64 bytes or more on the stack a program gets one of its own, which costs at each call.
+ * The functions for entry and exit read what they need from memory each time instead of keeping it: there are few
+ * registers, and a program with 64 bytes or more on the stack gets a stack of its own, which costs at each call.
  */
 STRATA_BODY int record_entry(const unsigned long long *context)
 {
@@ -794,7 +797,7 @@ static __attribute__((noinline)) int lose_begun(void)
 }
 
 /*
- * A call begins, of which nothing is recorded before it returns. What was remembered of the one before goes in any case: the
+ * Begins a call of which nothing is recorded before it returns. Forgets the task's previous call in any case: the
  * exit of a call that is not wanted must not find it.
  */
 static __attribute__((noinline)) int begin_slow(const unsigned long long *context,
@@ -843,7 +846,10 @@ static __attribute__((noinline)) uint64_t slow_nanoseconds(void)
 	return elapsed >= SLOWER_NS ? elapsed : 0;
 }
 
-/* An execve that succeeded has put the texts where the new program finds them: its path last, the strings at its stack. */
+/*
+ * Copies the texts of an execve() that succeeded from where the new program finds them: the path last, the strings at
+ * its stack.
+ */
 STRATA_INLINE void move_executed(struct strata_scratch *scratch, const struct pt_regs *regs,
 				 const volatile struct strata_abi_kernel_syscall *s)
 {
@@ -902,7 +908,7 @@ static __attribute__((noinline)) uint64_t end_slow(const unsigned long long *con
 {
 	uint64_t elapsed = strata_current()->bpf_storage ? slow_nanoseconds() : 0, pid_tgid;
 
-	/* While programs change, each exit says whose it is. */
+	/* While programs are replaced, each exit tells which of two programs records it. */
 	if (!elapsed && !STRATA_ONCE(uint16_t, control.changing))
 		return 0;
 	if (!is_on(context, 1) || !elapsed || !is_wanted)
@@ -926,8 +932,8 @@ static __attribute__((noinline)) int count_begun(uint64_t elapsed, int64_t ret)
 }
 
 /*
- * Both ends of a slow call. An execveat returns as execve, so the place is that of its begin. Not in a function below the
- * program: the chain of calls that reserves has as many frames as there may be.
+ * Records both ends of a slow call. An execveat returns as execve, so the place is that of its begin. Not in a
+ * function below the program: the chain of calls that reserves has as many frames as there may be.
  */
 STRATA_INLINE void record_slow(const struct pt_regs *regs, uint64_t elapsed, int64_t ret)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * turn.bpf.h - which of two programs records an event, while one takes the other's place.
+ * turn.bpf.h - decide which of two programs records an event while one replaces the other.
  *
  * Both are attached, and run one behind the other for the same event. A switch for each would be two stores, and an event
  * between them be recorded twice, or not at all; so would one store that both look at, since an event may be between the
@@ -30,7 +30,7 @@ static __attribute__((noinline)) int strata_has_turn(uint32_t on)
 	words = (uint32_t *)bpf_map_lookup_elem(&told, &key);
 	if (!words || at >= STRATA_ABI_KERNEL_TOLD_WORDS)
 		return has;
-	/* Its neighbours in the word may be set at the same time. */
+	/* Another CPU may set the neighbouring bits of the word at the same time. */
 	if (!(on & STRATA_ABI_KERNEL_ON_TELLS)) {
 		has = !(STRATA_ONCE(uint32_t, words[at]) & bit);
 		/*

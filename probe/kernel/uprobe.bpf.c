@@ -20,7 +20,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Sum of what does not depend on the strings, their lengths included [byte]. */
+/* Total size of the payload without the bytes of its strings, but with their lengths [byte]. */
 const volatile uint32_t fixed_bytes SEC(".rodata.fixed");
 const volatile uint32_t nr_strings SEC(".rodata.strings");
 
@@ -45,17 +45,17 @@ const volatile uint64_t guard[5 + 2 * GUARD_PIECES] SEC(".rodata.guard");
 #define ADDRESS_TEXT 19u
 /* The longest text [byte], as one with its NUL has STRATA_ABI_KERNEL_TEXT_MAX. */
 #define TEXT_BYTES_MAX (STRATA_ABI_KERNEL_TEXT_MAX - 1)
-/* Instead of how many bytes a text has. */
+/* Stands for the size of a text that ends at its NUL. */
 #define TO_NUL	   (~0ull)
 #define UNREADABLE (~1ull)
-/* All texts of a record together, so that no field begins behind TEXT_BEGIN_MAX [byte]. */
+/* Limit on all texts of a record together, so that no field begins after TEXT_BEGIN_MAX [byte]. */
 #define TEXTS_MAX 2800u
 STRATA_ABI_ASSERT(TEXTS_MAX + 10 * STRATA_ABI_KERNEL_PARTS_MAX <= STRATA_TEXT_BEGIN_MAX,
 		  "a length and up to 8 bytes of each part");
 
 /*
- * Masks the begin of a part in a record. A mask and no comparison: the compiler keeps copies of a
- * number, and Linux 5.15 knows no bounds of copies that it has not compared.
+ * Mask for the begin of a part in a record. A mask and no comparison: the compiler keeps copies of a number, and
+ * Linux 5.15 knows no bounds of copies that it has not compared.
  */
 #define PLACE_MASK 4095u
 STRATA_ABI_ASSERT(STRATA_TEXT_BEGIN_MAX <= PLACE_MASK, "no place changes by the mask");
@@ -366,7 +366,7 @@ STRATA_INLINE void write_whole_address(const char *registers, uint32_t i, unsign
 	bpf_snprintf((char *)to, ADDRESS_TEXT, whole_address_format, &data, sizeof(data));
 }
 
-/* Whether the last part is UNREAD. */
+/* Returns whether the payload's last part has the bits of fields that could not be read (UNREAD). */
 STRATA_INLINE int has_unread(void)
 {
 	uint32_t last = (uint32_t)event.nr_parts - 1;
@@ -415,7 +415,7 @@ STRATA_INLINE int write_value(unsigned char *to, const char *registers, uint32_t
 #define FLAG_SIGN     0x080u
 #define FLAG_OVERFLOW 0x800u
 
-/* Is the conditional jump taken? See "Jcc" in Intel's manual, volume 2. */
+/* Returns whether the conditional jump is taken. See "Jcc" in Intel's manual, volume 2. */
 STRATA_INLINE int is_taken(uint64_t flags, uint64_t condition)
 {
 	uint64_t differs = !(flags & FLAG_SIGN) != !(flags & FLAG_OVERFLOW);
@@ -509,7 +509,7 @@ int strata_uprobe(const char *registers)
 			break;
 		if (!is_string(event.part[i].kind))
 			continue;
-		/* Texts behind this one have room for their addresses at least. */
+		/* Leaves room for the addresses of the texts that follow. */
 		left--;
 		room = TEXTS_MAX - (ADDRESS_TEXT - 1) * left;
 		room = bytes < room ? room - bytes : 0;
@@ -538,7 +538,7 @@ int strata_uprobe(const char *registers)
 			at += n;
 			continue;
 		}
-		/* None is longer. A mask, see PLACE_MASK: Linux 5.15 compares a copy, and forgets the other. */
+		/* No text is longer. A mask, see PLACE_MASK: Linux 5.15 compares a copy, and forgets the other. */
 		n = lengths[i] & (STRATA_ABI_KERNEL_TEXT_MAX - 1);
 		*(volatile uint16_t *)(void *)(to + at) = (uint16_t)n;
 		texts = slot_at(slot);

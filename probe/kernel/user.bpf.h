@@ -33,7 +33,7 @@ struct strata_message_compat {
 	uint32_t name_bytes;
 };
 
-/* Bytes without the NUL, @most if there are more. */
+/* Returns the size of the string without its NUL, or @most if the string is longer. */
 STRATA_INLINE uint64_t strata_read_string(struct strata_scratch *scratch, unsigned char *to,
 					  uint64_t address, uint32_t most)
 {
@@ -69,7 +69,10 @@ STRATA_GLOBAL int strata_scratch_path(uint64_t address, uint64_t most)
 	return 0;
 }
 
-/* Copies what the kernel has written: @bytes, up to a NUL if there is one, and a NUL. */
+/*
+ * Copies @bytes that the kernel has written to the program's memory, up to the first NUL if there is one, and adds a
+ * NUL.
+ */
 STRATA_GLOBAL int strata_scratch_output(uint64_t address, uint64_t bytes)
 {
 	struct strata_scratch *scratch = strata_scratch();
@@ -85,7 +88,7 @@ STRATA_GLOBAL int strata_scratch_output(uint64_t address, uint64_t bytes)
 		strata_count_cut();
 		bytes = STRATA_ABI_KERNEL_TEXT_MAX - 1;
 	}
-	/* The program may write there too: what is copied once ends where its first NUL was found. */
+	/* The program may write to this memory too, so the copy ends where its own first NUL was found. */
 	copy = to + STRATA_ABI_KERNEL_TEXT_MAX;
 	if (address && bytes < STRATA_ABI_KERNEL_TEXT_MAX) {
 		scratch->has_unread =
@@ -116,7 +119,7 @@ STRATA_INLINE void strata_scratch_strings(struct strata_scratch *scratch, uint64
 	*(uint16_t *)(void *)to = (uint16_t)(scratch->at - begin - 2);
 }
 
-/* A socket's name ends at its NUL, but for an abstract one, which begins with it. */
+/* Returns the size of a socket's name. It ends at a NUL; an abstract name begins with one. */
 STRATA_INLINE uint32_t strata_socket_path(unsigned char *path, uint32_t n)
 {
 	long bytes;
@@ -253,7 +256,7 @@ STRATA_INLINE void strata_scratch_timeout(struct strata_scratch *scratch, uint64
 	strata_scratch_memory(strata_futex_waits(scratch->argument[1]) ? argument : 0, bytes);
 }
 
-/* Puts an argument behind the others. @size: the number that says how long it is. */
+/* Appends an argument to the payload. @size: the number that gives its length. */
 STRATA_GLOBAL int strata_scratch_argument(uint32_t kind, uint64_t address, uint64_t size)
 {
 	struct strata_user_memory memory = { kind, address, size };

@@ -17,7 +17,9 @@ STRATA_LIBC_NEXT_IS(dlclose)
 
 #define IS_JUMP ((void *)-1l)
 
-/* Is @path found by whose code @caller is? What is not known counts as yes. */
+/*
+ * Returns whether the object found for @path depends on the caller's code. An unknown path counts as one that does.
+ */
 static int depends_on_caller(const char *path, const void *caller)
 {
 	struct strata_libc_search search = { .caller = caller };
@@ -35,7 +37,10 @@ static int depends_on_caller(const char *path, const void *caller)
 /* A value for a list of objects: dlopen() uses that of its caller. */
 #define LIST_OF_CALLER ((Lmid_t)-2)
 
-/* Returns what dlopen() is to return; IS_JUMP: it is to be asked with the stack as it was. */
+/*
+ * Opens the object, and returns what dlopen() is to return. IS_JUMP: the real dlopen() is to be jumped to, with the
+ * caller's stack.
+ */
 STRATA_LIBC_COLD static void *open_recorded(Lmid_t list, const char *path, int flags,
 					    const void *caller)
 {
@@ -127,7 +132,7 @@ STRATA_LIBC_COLD static void *sym_recorded(void *handle, const char *name, const
 	return found;
 }
 
-/* RTLD_NEXT is what those ask with who are in front of libc, as these objects are. */
+/* Code that interposes libc, such as these objects, asks for RTLD_NEXT. */
 STRATA_LIBC_EXPORT void *dlsym(void *restrict handle, const char *restrict name)
 {
 	if (__builtin_expect(STRATA_ENABLED(dl, sym_begin) | STRATA_ENABLED(dl, sym_end), 0) &&
@@ -143,7 +148,7 @@ STRATA_LIBC_EXPORT void *dlsym(void *restrict handle, const char *restrict name)
 	return next_dlsym()(handle, name);
 }
 
-/* The map stays until the object does not: it is read before. */
+/* The object's map is read first, since it goes with the object. */
 STRATA_LIBC_COLD static int close_recorded(void *handle, const void *caller)
 {
 	struct link_map *map = NULL;

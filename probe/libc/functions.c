@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* functions.c - what code compiled with -finstrument-functions calls where a function begins and ends. */
+/*
+ * functions.c - the hooks that code compiled with -finstrument-functions calls at the begin and end of each function.
+ */
 #define STRATA_LIBC_FUNCTIONS
 #include "events.h"
 #include "next.h"

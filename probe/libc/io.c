@@ -6,7 +6,7 @@
  * Cancellation points stay some: who is cancelled leaves the call without an end.
  */
 #define STRATA_LIBC_IO
-/* These are libc's functions, and not what headers make of them. */
+/* These must be libc's functions, and not the replacements that headers define. */
 #undef _FORTIFY_SOURCE
 
 #include <fcntl.h>
@@ -129,8 +129,8 @@ CALLS(int, close, close, (int fd), (fd), fd)
 /* ---- sockets ---- */
 
 /*
- * Defines a function that sends to the address @whom of @size bytes, or receives from there. @said_
- * is the address as text.
+ * Defines a function that sends to the address @whom of @size bytes, or receives from it. @said_ is the address as
+ * text.
  */
 #define SENDS(type, event, name, parameters, said, whom, size, ...)                            \
 	RECORDS(type, event, name, parameters, struct strata_libc_address said_, said,         \

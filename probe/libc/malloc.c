@@ -25,7 +25,7 @@ THREAD_LOCAL int inside;
 #define ARENA_BYTES  (64u << 10)
 #define ARENA_HEADER 16u
 
-/* Given away from the start, and never taken back. In front of each piece is its size. */
+/* Memory for allocations before the allocator is found; it is never freed. Each piece is preceded by its size. */
 static _Alignas(ARENA_HEADER) unsigned char arena[ARENA_BYTES];
 static size_t arena_used;
 
@@ -91,7 +91,7 @@ static struct allocator {
 	early_valloc, early_pvalloc, early_posix_memalign, early_free,
 };
 
-/* Another thread may be doing the same, with the same result. */
+/* Finds the allocator's functions. Several threads may do this at once, with the same result. */
 STRATA_LIBC_COLD static void find_allocator(void)
 {
 	static __thread __attribute__((tls_model("initial-exec"))) int is_finding;
@@ -130,7 +130,7 @@ STRATA_LIBC_COLD static void find_allocator(void)
 	is_finding = 0;
 }
 
-/* next.NAME of @arguments if it is known by now, else @otherwise. */
+/* Calls next.NAME with @arguments if the allocator is known by now, and evaluates @otherwise if not. */
 #define EARLY(name, otherwise, ...)                                                         \
 	(find_allocator(), __atomic_load_n(&next.name, __ATOMIC_ACQUIRE) != early_##name) ? \
 		next.name(__VA_ARGS__) :                                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * next.h - what the preloaded objects share: the function behind one of theirs, and who has called it.
+ * next.h - code that the preloaded objects share: finding the function that each of theirs replaces, and the caller.
  *
  * Nothing here may end or change the program: what is not there is not called, errno stays.
  */
@@ -19,7 +19,7 @@
 #define STRATA_LIBC_CALLER    __builtin_return_address(0)
 #define STRATA_LIBC_LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* The addresses of libstrata, whose own calls are nobody's events; 0: before they are known, all calls are its own. */
+/* Addresses of libstrata's code, whose own calls are not recorded. While they are 0, all calls count as its own. */
 static uintptr_t strata_libc_own_begin, strata_libc_own_end;
 
 /* Returns 1 if an object's path ends with this name. */
@@ -85,7 +85,7 @@ __attribute__((unused)) static void *strata_libc_find(const char *name, const ch
 
 	if (!found && strata_libc_has_dlsym())
 		found = dlsym(RTLD_NEXT, name);
-	/* An error of this search must not be seen by the program, which has not asked for it. */
+	/* The program must not see an error of this search, which it has not asked for. */
 	if ((!found || version) && STRATA_OLDER_HAS(dlerror))
 		dlerror();
 	if (!found)

@@ -6,7 +6,7 @@
  * What headers make a part of the program (getc_unlocked(), putchar_unlocked()) is not seen.
  */
 #define STRATA_LIBC_STDIO
-/* These are libc's functions, and not what headers make of them. */
+/* These must be libc's functions, and not the replacements that headers define. */
 #undef _FORTIFY_SOURCE
 #ifndef __NO_INLINE__
 #define __NO_INLINE__ 1
@@ -45,7 +45,7 @@ FOPENS(fopen)
 FOPENS(fopen64)
 CALLS(int, fclose, fclose, (FILE * file), (file), file)
 
-/* Headers have macros of these names. */
+/* Headers define macros with these names. */
 #undef fread_unlocked
 #undef fwrite_unlocked
 #undef fflush_unlocked
@@ -74,7 +74,7 @@ FMOVES(fwrite, fwrite_unlocked, (const void *from, size_t size, size_t nmemb, FI
 #undef fputs_unlocked
 #undef fgets_unlocked
 
-/* libc itself begins with the length of the text. */
+/* libc itself computes the length of the text first. */
 CALLS(int, fputs, fputs, (const char *text, FILE *file), (file, strlen(text)), text, file)
 CALLS(int, fputs, fputs_unlocked, (const char *text, FILE *file), (file, strlen(text)), text, file)
 CALLS(int, fputs, puts, (const char *text), (stdout, strlen(text) + 1), text)

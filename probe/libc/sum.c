@@ -33,7 +33,7 @@
 #define NR_CLASSES  66u
 #define LOCK_TRIES  10000u
 
-/* The counts of one caller and function, and how much of them was recorded. */
+/* Counts of one caller and function, and the part of them that was recorded already. */
 struct entry {
 	uintptr_t caller; /* 0: free */
 	uint64_t what;	  /* function * NR_CLASSES + class */
@@ -107,8 +107,8 @@ static void unlock_table(struct table *table)
 }
 
 /*
- * Records what was added to a table. Its owner may add meanwhile, in any order: what is not seen
- * now is in the next record.
+ * Records what was added to a table since the last record. The table's owner may add at the same time, in any order:
+ * the next record has what this one lacks.
  */
 static void say_table(struct table *table)
 {
@@ -177,7 +177,10 @@ static void look_at_clock(void)
 
 /* ---- whose ---- */
 
-/* Memory that nobody has touched is none. Where there is none, each call is a record of its own. */
+/*
+ * Makes the tables. Pages that nobody has touched take no memory. If there is no room, each call is recorded by
+ * itself.
+ */
 static struct table *make_tables(void)
 {
 	size_t bytes = TABLES_MAX * sizeof(struct table);
@@ -198,7 +201,7 @@ static struct table *make_tables(void)
 	return all;
 }
 
-/* One that nobody has, or that a thread had which was at the same place. */
+/* Takes a table that no thread has, or the one of a thread that had the same address. */
 static struct table *take_table(void)
 {
 	struct table *all = __atomic_load_n(&tables, __ATOMIC_ACQUIRE);
@@ -222,7 +225,10 @@ static struct table *take_table(void)
 	return NULL;
 }
 
-/* In a child it is nobody's again, and another thread of that may be quicker. */
+/*
+ * Returns this thread's table. After a fork, the child's threads take the parent's tables again, and another thread
+ * may be faster.
+ */
 static struct table *own_table(void)
 {
 	struct table *table = own;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * first.c - write records from two threads, read them back in the order of time, and say what happened.
+ * first.c - write records from two threads, read them in the order of time, and print what happened.
  *
  * Built by "make demo"; or by hand, with the library installed:
  *   cc first.c $(pkg-config --cflags strata-ring) -pthread -o first && ./first
@@ -35,7 +35,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Everything that was published, packets still open included; the writers have ended. */
+/* Prints everything that was published, including packets that are still open; the writers have ended. */
 static void print_records(const struct strata_ring_logger *ring)
 {
 	const struct strata_ring_view *view;

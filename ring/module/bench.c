@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * bench.c - what a record of 8 bytes costs in the ring, and in the kernel's own ring buffer: the same clock, the same
- * CPU, one after the other; in a thread, and in an interrupt of a thread that has a slot reserved.
+ * bench.c - compare the cost of a record of 8 bytes in the ring and in the kernel's own ring buffer.
  *
  * In discard mode all records fit. Ticks are the CPU's counter: who emulates one says what they are.
  */
@@ -18,7 +17,7 @@ enum {
 	BENCH_SMALL = 64, /* times smaller in overwrite mode, so that it is lapped */
 };
 
-/* One way to write: a loop of records, and a record around what an interrupt does. */
+/* One way to write records: a loop of records, and a record around the work of an interrupt. */
 struct bench_way {
 	const char *what, *nested;
 	int overwrite;
@@ -183,7 +182,7 @@ int module_bench(u32 records, struct module_cost costs[MODULE_COSTS])
 	int error;
 
 	BUILD_BUG_ON(2 * ARRAY_SIZE(ways) != MODULE_COSTS);
-	/* So many fit in discard mode: 12 bytes each, and what the kernel has in its pages. */
+	/* Limits the number to what fits in discard mode: 12 bytes each, and the kernel's own bytes in its pages. */
 	if (!records || records > BENCH_BYTES / 16)
 		return -EINVAL;
 	for (i = 0; i < MODULE_COSTS; i++) {

@@ -261,7 +261,7 @@ static long module_ioctl(struct file *file, unsigned int command, unsigned long 
 	return 0;
 }
 
-/* One stream at a time, whole: what is behind it and in front of it is another CPU's. */
+/* Maps one whole stream at a time: the memory before and after it belongs to other CPUs. */
 static int module_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct ring_device *d = device_of(file);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use pyo3::prelude::*;
-use strata_analyze::derived::DerivedFacts;
+use strata_analyze::derived_facts::DerivedFacts;
 use strata_ctf::read::{DiscardedKind, Message, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 use strata_sql::Found;

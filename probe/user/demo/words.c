@@ -80,7 +80,7 @@ static void add(struct table *table, const char *word, unsigned long n)
 	table->used++;
 }
 
-/* Returns how many words there were, or -1: not a text file. */
+/* Returns the number of words, or -1 if the file is no text file. */
 static long count_file(FILE *file, struct table *table)
 {
 	char word[WORD_MAX + 1];

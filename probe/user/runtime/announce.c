@@ -64,8 +64,9 @@ static int send_memfd(int socket)
 }
 
 /*
- * May we trust what is in this folder? Root's is, and our user's, if nobody else may write to it. Not its
- * user's if the kernel would not let that user look into this process either: it has had other rights.
+ * Returns whether the content of this folder can be trusted: root's folder, and our user's if nobody else may write
+ * to it. Root's is, and our user's, if nobody else may write to it. Not its user's if the kernel would not let that
+ * user look into this process either: it has had other rights.
  */
 static int trusted(int folder)
 {
@@ -78,7 +79,10 @@ static int trusted(int folder)
 	       !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Is it root who listens there, or our user? The folder may be another one by now than what trusted() saw. */
+/*
+ * Returns whether root or our user listens on the socket. The folder may be another one by now than the one that
+ * trusted() saw.
+ */
 static int trusted_listener(int socket_fd)
 {
 	struct ucred peer;
@@ -140,7 +144,7 @@ static int at_path(struct sockaddr_un *address, const char *folder, const char *
 	return n >= 0 && (size_t)n < sizeof(address->sun_path);
 }
 
-/* The same of an abstract name. Returns how long it is. */
+/* Fills in an abstract address. Returns its length. */
 static socklen_t at_name(struct sockaddr_un *address, const char *name)
 {
 	size_t n = strlen(name);
@@ -341,7 +345,9 @@ void strata_listeners_find(struct strata_user_listeners *listeners, int knows_st
 	find_in(folder, but, listeners, make, context);
 }
 
-/* Tell those who were found. Whom nobody can tell, finds this process in /proc. */
+/*
+ * Announces this process to the listeners that were found. A tracer that cannot be told finds this process in /proc.
+ */
 void strata_announce_to_listeners(struct strata_user_listeners *listeners)
 {
 	int i;

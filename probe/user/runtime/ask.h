@@ -10,17 +10,20 @@
 
 #include "bind.h"
 
-/* strata_filter_word_holds(), besides 0 and 1 */
+/* A further result of strata_filter_word_holds(), besides 0 and 1 */
 #define STRATA_FILTER_UNDECIDED 2u
 
-/* Is the value that begins @word one of those that are asked for? */
+/* Returns whether the value whose first bytes are @word is in the test's range. */
 STRATA_FILTER_INLINE uint32_t strata_filter_is_in(const struct strata_filter_bound *bound,
 						  uint64_t word)
 {
 	return ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
 }
 
-/* Does the test hold, as far as one load tells? Behind a payload are STRATA_USER_TAILROOM bytes that may be read. */
+/*
+ * Returns whether the test holds, as far as one load shows. The STRATA_USER_TAILROOM bytes after a payload may be
+ * read.
+ */
 STRATA_FILTER_INLINE uint32_t strata_filter_word_holds(const struct strata_filter_bound *bound,
 						       const unsigned char *payload, uint64_t bytes)
 {
@@ -49,8 +52,9 @@ STRATA_FILTER_FUNCTION int strata_filter_bound_holds(const struct strata_filter_
 }
 
 /*
- * Does the test BEGINNING hold of a text that begins as its pattern does? @text ends with a NUL, or at @bytes; it is read
- * up to the end of its page. UNDECIDED: not only letters, and perhaps a '*' at the end, are in the pattern.
+ * Returns whether a test of kind BEGINNING holds for a text: whether the text begins as the pattern does. @text ends
+ * with a NUL, or at @bytes; it is read up to the end of its page. UNDECIDED: not only letters, and perhaps a '*' at
+ * the end, are in the pattern.
  */
 STRATA_FILTER_FUNCTION __attribute__((noinline)) uint32_t
 strata_filter_whole_text(const struct strata_abi_filter *filter,
@@ -109,7 +113,9 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_abi_fi
 	return at == STRATA_ABI_FILTER_PASS;
 }
 
-/* The same of a payload of eight bytes, which is @word. UNDECIDED: of the payload in memory it may be more. */
+/*
+ * Applies the filter to a payload of eight bytes, which is @word. UNDECIDED: the payload in memory must be examined.
+ */
 STRATA_FILTER_INLINE uint32_t strata_filter_ask_word(const struct strata_filter_program *program,
 						     uint64_t word)
 {
@@ -160,7 +166,7 @@ STRATA_FILTER_INLINE int strata_filter_part_word(const struct strata_user_part *
 }
 
 /*
- * Asks a filter about values that are not put together, one part for each field. Returns what
+ * Applies a filter to values that are not assembled yet, one part for each field. Returns what
  * strata_filter_ask_words() returns.
  */
 STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_abi_filter *filter,
@@ -208,7 +214,7 @@ STRATA_FILTER_FUNCTION int strata_filter_ask(const struct strata_filter_program 
 	return at == STRATA_ABI_FILTER_PASS;
 }
 
-/* The same without a program: each test is bound when it is asked. */
+/* Applies a filter for which there is no program: each test is bound when it is made. */
 STRATA_FILTER_FUNCTION int strata_filter_ask_unbound(const struct strata_filter_event *event)
 {
 	struct strata_filter_bound bound;

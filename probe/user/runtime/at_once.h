@@ -77,7 +77,7 @@ STRATA_INLINE struct strata_user_channel *common_channel(const struct strata_abi
 	return channel;
 }
 
-/* All that a record needs is one critical section, behind what says which. Returns 0, or there is another way. */
+/* Writes a record in one critical section that does everything. Returns 0, or there is another way. */
 STRATA_INLINE int strata_user_record_short(const struct strata_tracepoint *tracepoint,
 					   unsigned char *payload, uint32_t payload_bytes)
 {

@@ -51,7 +51,7 @@ struct strata_filter_program {
 	struct strata_filter_bound test[];
 };
 
-/* The filter that is asked, and the event it is asked about. */
+/* The filter that is applied, and the event that it is applied to. */
 struct strata_filter_event {
 	const struct strata_abi_filter *filter;
 	const struct strata_tracepoint *tracepoint;
@@ -132,7 +132,7 @@ STRATA_FILTER_FUNCTION int strata_filter_is_certain(const struct strata_abi_filt
 	       strata_filter_find_context(filter, term, contexts) == STRATA_FILTER_NO_CONTEXT;
 }
 
-/* Is the field of a kind of which nothing can be known that the test asks? */
+/* Returns whether the field is of a kind for which the test can never be decided. */
 STRATA_FILTER_FUNCTION int strata_filter_never(const struct strata_abi_filter_test *test,
 					       uint16_t nr,
 					       const struct strata_tracepoint *tracepoint)
@@ -163,7 +163,7 @@ STRATA_FILTER_FUNCTION uint64_t strata_filter_place(const struct strata_tracepoi
 	return at;
 }
 
-/* A number as one word, if its test is one of a range of integers. */
+/* Makes a test for an integer that one word holds, if the test asks for a range of integers. */
 STRATA_FILTER_FUNCTION void strata_filter_bind_integer(struct strata_filter_bound *bound,
 						       const struct strata_abi_filter_test *test,
 						       const struct strata_field *field)
@@ -244,7 +244,7 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_text(struct strata_filter_bound *
 		bound->kind = STRATA_FILTER_WORD;
 }
 
-/* A test that one load can decide, if it is one. */
+/* Makes a test that one load can decide, if the filter's test is such a test. */
 STRATA_FILTER_FUNCTION void strata_filter_bind_word(struct strata_filter_bound *bound,
 						    const struct strata_abi_filter *filter,
 						    const struct strata_abi_filter_test *test,
@@ -271,7 +271,7 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_word(struct strata_filter_bound *
 		bound->kind = STRATA_FILTER_SLOW;
 }
 
-/* Test @nr of a filter, for one tracepoint. Where it leads is as in the filter. */
+/* Binds test @nr of a filter to one tracepoint. The tests that follow it are the filter's. */
 STRATA_FILTER_FUNCTION void strata_filter_bind_test(struct strata_filter_bound *bound,
 						    const struct strata_filter_event *event,
 						    uint16_t nr)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * callstack.c - who has called, by frame pointers. A program that is compiled without them has anything in their place:
- * what they lead to is read by the kernel (process_vm_readv()), so that no address is a fault, in no stack.
+ * callstack.c - the call stack, by frame pointers. A program that is compiled without them has anything in their
+ * place: what they lead to is read by the kernel (process_vm_readv()), so that no address is a fault, in no stack.
  */
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "context.h"
 
-/* The end of main()'s stack. */
+/* End of the main thread's stack. */
 extern void *__libc_stack_end __attribute__((weak));
 
 /*
@@ -46,7 +46,10 @@ static uint64_t end_of_stack(uint64_t at)
 	return at + OTHER_STACK_BYTES;
 }
 
-/* The two words at @frame, a multiple of 8: the frame before and where its function goes on. Returns 0: not to be read. */
+/*
+ * Reads the two words at @frame, a multiple of 8: the caller's frame and return address. Returns 0 if they cannot be
+ * read.
+ */
 static int read_frame(struct window *window, uint64_t frame, uint64_t words[2])
 {
 	uint64_t bytes = PAGE_BYTES - frame % PAGE_BYTES, at;

@@ -68,7 +68,7 @@ STRATA_FILTER_INLINE int strata_filter_is_integer(const struct strata_filter_val
 	return value->kind == STRATA_FILTER_SIGNED || value->kind == STRATA_FILTER_UNSIGNED;
 }
 
-/* Does @op hold of this order? */
+/* Returns whether the operator @op holds for two values that compare as @order. */
 STRATA_FILTER_FUNCTION int strata_filter_holds(uint8_t op, int order)
 {
 	switch (op) {

@@ -61,7 +61,10 @@ static void ask_ids(long call, uint32_t ids[3])
 		memset(ids, 0, 3 * sizeof(ids[0]));
 }
 
-/* Dear, and asked for each record only in a process that has called unshare() or setns(), which are of one thread. */
+/*
+ * Returns a namespace of this thread from the kernel. This is slow, and done for each record only in a process that
+ * has called unshare() or setns(), which change one thread.
+ */
 static uint64_t ask_namespace(uint32_t nr)
 {
 	char path[sizeof("/proc/thread-self/ns/cgroup")] = "/proc/thread-self/ns/";
@@ -142,8 +145,8 @@ static char *path_of_group(char *text, uint64_t bytes)
 }
 
 /*
- * Returns what bpf_get_current_cgroup_id() gives in this process: the inode of its group's folder.
- * 0 if the process does not see that.
+ * Returns the control group as bpf_get_current_cgroup_id() does: the inode of the group's folder; 0 if the process
+ * does not see the folder. 0 if the process does not see that.
  */
 static uint64_t ask_cgroup(void)
 {
@@ -161,7 +164,7 @@ static uint64_t ask_cgroup(void)
 	path = path_of_group(text + front,
 			     read_file("/proc/self/cgroup", text + front, GROUPS_BYTES - front));
 	for (i = 0; path && !found && i < sizeof(group_roots) / sizeof(*group_roots); i++) {
-		/* Puts the folder before the path, where nothing is needed any more. */
+		/* Puts the folder before the path, where nothing else is needed any more. */
 		length = strlen(group_roots[i]);
 		memcpy(path - length, group_roots[i], length);
 		if (!strata_syscall(SYS_statfs, (long)(path - length), (long)&system) &&
@@ -245,14 +248,17 @@ static uint64_t moment(void)
 	       __atomic_load_n(&strata_told, __ATOMIC_RELAXED);
 }
 
-/* May what was said to this thread at the moment *@at hold later? Not in memory that a parent has, too. */
+/*
+ * Returns whether a value that the kernel gave at *@at may be kept for later records. Memory that is shared with the
+ * parent of a vfork() keeps nothing.
+ */
 static int may_remember(const uint64_t *at)
 {
 	return strata_load_relaxed(&strata_runtime.control->clock_index) &&
 	       __atomic_load_n(at, __ATOMIC_RELAXED) != ASKING && !strata_thread_is_vforked();
 }
 
-/* The answers for one record, so that a question which several contexts need is asked once. */
+/* Values that were fetched for one record, so that contexts which need the same value fetch it once. */
 struct values {
 	const struct strata_user_contexts *mapped;
 	uint64_t site;
@@ -283,7 +289,7 @@ static uint32_t cpu_now(void)
 {
 	unsigned cpu = 0;
 
-	/* libc would say its parent's. */
+	/* libc would return its parent's id. */
 	if (!strata_thread_is_vforked())
 		return (uint32_t)strata_ring_sched_getcpu();
 	if (may_ask())

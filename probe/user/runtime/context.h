@@ -11,15 +11,15 @@
 #include "thread.h"
 
 /*
- * The place of a record in the program: the first words of a function's frame, by both machines'
- * conventions.
+ * The place in the program that makes a record: the first words of a function's frame, by the conventions of both
+ * machines.
  */
 struct strata_caller {
 	uint64_t frame;	  /* the caller's frame pointer, if it has one: anything else otherwise */
 	uint64_t address; /* where it goes on; 0: not known */
 };
 
-/* The place in the function that uses this macro. */
+/* Gives the place of the function that uses this macro. */
 #if (defined(__x86_64__) && !defined(__ILP32__)) || defined(__aarch64__)
 #define STRATA_CALLER ((const struct strata_caller *)__builtin_frame_address(0))
 #else

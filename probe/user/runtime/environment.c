@@ -20,7 +20,7 @@ int strata_environment_says(const char *name, const char *value)
 	return text && !strcmp(text, value);
 }
 
-/* The number behind @key at *@p, which is moved behind it and @end. Returns 0 if there is none. */
+/* Parses the number after @key at *@p, and moves *@p past the number and @end. Returns 0 if there is no number. */
 static int number(const char **p, const char *key, char end, uint64_t *value)
 {
 	size_t n = strlen(key);
@@ -64,7 +64,7 @@ void strata_environment_bytes(const char *text, size_t nr, unsigned char *to)
 		to[i] = (unsigned char)(digit(text[0]) << 4 | digit(text[1]));
 }
 
-/* Bytes in hexadecimal behind @key at *@p, from 1 to @most, if it is there. Returns 0 if they cannot be understood. */
+/* Parses 1 to @most bytes in hexadecimal after @key at *@p, if the key is there. Returns 0 if they are malformed. */
 static int bytes(const char **p, const char *key, size_t most, const char **text, size_t *nr)
 {
 	*nr = 0;
@@ -114,8 +114,8 @@ static int rest(const char *p, struct strata_user_request *request)
 }
 
 /*
- * A name of the tracer's socket behind @key at *@p, if it is there; it is copied, since a program may write over its
- * environment. Returns 0 if it cannot be one.
+ * Copies the name of the tracer's socket after @key at *@p, if the key is there: a program may overwrite its
+ * environment. Returns 0 if the text cannot be a name.
  */
 static int name_of_socket(const char **p, const char *key, char *to)
 {

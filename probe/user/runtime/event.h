@@ -23,7 +23,10 @@ struct strata_step {
 	uint32_t count;
 };
 
-/* One class, and all that it points to, in one piece of memory that is never freed: threads may be recording it. */
+/*
+ * One event class with all that it points to, in one piece of memory that is never freed, since threads may be
+ * recording it.
+ */
 struct strata_event_made {
 	struct strata_event handle; /* the first member: the program's pointer is to it */
 	struct strata_tracepoint tracepoint;

@@ -96,7 +96,7 @@ static unsigned character_at(const unsigned char *text, uint32_t *character)
 		return 0;
 	*character = *text & (0x7fu >> bytes);
 	for (i = 1; i < bytes; i++) {
-		/* A NUL is none, so nothing behind the text is read. */
+		/* A NUL is no continuation byte, so nothing after the text is read. */
 		if ((text[i] & 0xc0) != 0x80)
 			return 0;
 		*character = *character << 6 | (text[i] & 0x3f);
@@ -227,7 +227,7 @@ static int check_field(const struct why *why, const char *event,
 	return field->enumeration ? check_labels(why, what, field) : 0;
 }
 
-/* Is there nothing but zeros in what a caller of a later version has behind the structure of this one? */
+/* Returns whether a structure of a later version has only zeros in the members that this version does not know. */
 static int is_known(const void *structure, uint32_t bytes, size_t known)
 {
 	const unsigned char *at = (const unsigned char *)structure;
@@ -298,7 +298,7 @@ static int check_class(const struct why *why, const char *provider,
 
 /* ---- one class ---- */
 
-/* Memory that is handed out from its begin; without .at only measured. Multiples of 8 bytes. */
+/* Memory that is handed out from its begin, in multiples of 8 bytes. If .at is NULL, sizes are only added up. */
 struct memory {
 	unsigned char *at;
 	size_t bytes;
@@ -378,7 +378,7 @@ static void plan(struct strata_event_made *event, struct strata_step *steps, uin
 	uint32_t i;
 
 	for (i = 0; i < nr; i++) {
-		/* Only those up to the first that is no plain number are looked at. */
+		/* Only the fields before the first one that is no plain number have known offsets. */
 		steps[i].offset = (uint16_t)bytes;
 		if (event->nr_plain == i && steps[i].kind == STRATA_STEP_NUMBER)
 			event->nr_plain = i + 1;
@@ -442,7 +442,7 @@ static uint32_t hash_of(const char *provider, const char *name)
 	return (hash ^ hash >> 16) % NR_HASHES;
 }
 
-/* A checked class as its own piece of memory, which is in no list yet. */
+/* Makes a piece of memory for a checked class, which is in no list yet. */
 static struct strata_event_made *make_event(struct strata_provider *provider,
 					    const struct strata_event_class *c)
 {
@@ -475,7 +475,10 @@ static int is_same_enumeration(const struct strata_enumeration *a,
 	return 1;
 }
 
-/* Are these the same class? It may be registered in several places; the first one stays. */
+/*
+ * Returns whether two classes are the same: a class may be registered in several places, and the first one stays. It
+ * may be registered in several places; the first one stays.
+ */
 static int is_same(const struct strata_tracepoint *a, const struct strata_tracepoint *b)
 {
 	uint32_t i;
@@ -495,7 +498,8 @@ static int is_same(const struct strata_tracepoint *a, const struct strata_tracep
 }
 
 /*
- * Registers @made, or one more use of a class that is the same, under the lock. Returns it, or NULL and an error: -EEXIST,
+ * Registers @made, or counts one more use if the same class is registered already; the caller holds the lock. Returns
+ * it, or NULL and an error: -EEXIST,
  * -ENOSPC.
  */
 static struct strata_event_made *add_event(struct strata_event_made *made, int *error)
@@ -537,7 +541,7 @@ static struct strata_event_made *add_event(struct strata_event_made *made, int *
 	return made;
 }
 
-/* One use less, or all of them, under the lock. */
+/* Releases one use of a class, or all of them; the caller holds the lock. */
 static void drop_event(struct strata_event_made *event, uint32_t uses)
 {
 	if (!event->uses)
@@ -639,7 +643,10 @@ void strata_provider_unregister(struct strata_provider *provider)
 	strata_objects_unlock();
 }
 
-/* Registers the classes of @made, one or two of a span, or none of them. What is there already takes their place. */
+/*
+ * Registers the classes of @made, one or the two of a span, or none of them. A class that is registered already takes
+ * the place of the new one.
+ */
 static int add_events(struct strata_event_made **made, uint32_t nr)
 {
 	struct strata_event_made *added;
@@ -697,7 +704,7 @@ void strata_event_unregister(struct strata_event *handle)
 	strata_objects_unlock();
 }
 
-/* The span of these two classes, made now unless it is there: under the lock. */
+/* Returns the span of these two classes, and makes it unless it exists; the caller holds the lock. */
 static struct strata_span *add_span(struct strata_span *made, struct strata_provider *provider)
 {
 	struct strata_span *span;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * filter.c - a session's filter, taken over from the shared memory, and bound to tracepoints as these are hit.
- */
+/* filter.c - copy a session's filter out of the shared memory, and bind it to tracepoints when they are hit. */
 #include <sys/mman.h>
 
 #include "context.h"
@@ -93,7 +91,7 @@ bind(struct strata_user_filter *filter, const struct strata_filter_event *event,
 	struct strata_filter_program *program;
 
 	/*
-	 * Threads' names are not what a filter is about; whoever wants threads wants them. Of a span the begin is asked,
+	 * Records of threads' names do not pass through the filter. For a span, the filter is applied to the begin,
 	 * for both ends.
 	 */
 	if (event->tracepoint == &strata_thread_name ||
@@ -108,7 +106,7 @@ bind(struct strata_user_filter *filter, const struct strata_filter_event *event,
 		__atomic_store_n((uint8_t *)(uintptr_t)&event->tracepoint->filtered, 1,
 				 __ATOMIC_RELAXED);
 		bound = program->nr ? program : program->passes ? &all : &none;
-		/* Gives unused room back, unless another thread has taken room meanwhile. */
+		/* Gives unused room back, unless another thread has taken room in between. */
 		used = (uint64_t)((unsigned char *)program - filter->room) + room;
 		room = used - room;
 		if (program->nr)

@@ -82,7 +82,7 @@ STRATA_FILTER_FUNCTION int strata_filter_target_ok(uint32_t target, uint32_t fro
 	       target == STRATA_ABI_FILTER_REJECT;
 }
 
-/* May this private copy of @bytes bytes be asked? */
+/* Returns whether this private copy of @bytes bytes is a valid filter. */
 STRATA_FILTER_FUNCTION int strata_filter_check(const struct strata_abi_filter *filter,
 					       uint32_t bytes)
 {
@@ -204,7 +204,7 @@ STRATA_FILTER_FUNCTION uint64_t strata_filter_fixed_bytes(const struct strata_fi
 	}
 }
 
-/* Returns the offset of field @wanted; @bytes if it is not there. */
+/* Returns the offset of field @wanted; @bytes if the payload has no such field. */
 STRATA_FILTER_FUNCTION uint64_t strata_filter_locate(const struct strata_tracepoint *tracepoint,
 						     uint16_t wanted, const unsigned char *payload,
 						     uint64_t bytes)

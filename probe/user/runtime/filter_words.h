@@ -10,7 +10,7 @@
 #error "filter_words.h is included by filter.h"
 #endif
 
-/* The number, among contexts, of the time between the ends of a span, which an event that begins one has at its end. */
+/* Number of the context "duration": the time between the ends of a span, which the record of the end has. */
 #define STRATA_FILTER_DURATION 28u
 
 /* The contexts that a filter knows: bit STRATA_ABI_USER_CTX_*, and for the record's thread bit 0. */

@@ -240,7 +240,7 @@ uint32_t strata_told = 2;
 #define THROWS_NOTHING
 #endif
 
-/* The addresses of our own functions, whichever those of these names in the program are. */
+/* Addresses of our own functions, whichever functions with these names the program has. */
 extern __typeof__(prctl) strata_own_prctl THROWS_NOTHING STRATA_HIDDEN
 	__attribute__((alias("prctl")));
 
@@ -320,7 +320,10 @@ AS_LIBC(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective,
 	__atomic_store_n(&next_##name, (__typeof__(next_##name))next_of(#name), __ATOMIC_RELAXED)
 #define IS_OURS(name) (&name == &strata_own_##name)
 
-/* Finds them once: a search takes the loader's lock, which a caller with another lock may not wait for. */
+/*
+ * Finds libc's functions once: a search takes the loader's lock, and a caller that holds another lock may not wait
+ * for it.
+ */
 void strata_interpose_begin(void)
 {
 	static int have_been_found;

@@ -26,7 +26,7 @@
 /* Objects that are not noted, since they have no file. */
 #define WITHOUT_FILE_MAX 2
 
-/* The state of one look at all loaded objects. */
+/* State of one pass over all loaded objects. */
 struct look {
 	uint64_t now;
 	uint64_t last; /* the look before */
@@ -60,12 +60,12 @@ static uint64_t last_look;
 static uint32_t nr_noted;
 static uint64_t noted_bytes;
 
-/* The places of notes of objects that are there; more find no room. */
+/* Most objects that are noted at the same time; further ones are not noted. */
 #define LIVE_MAX 2048u
 static uint32_t live[LIVE_MAX];
 static uint32_t nr_live;
 
-/* The rest of the room is for descriptions. */
+/* Most bytes for notes of objects; the rest of the memory is for descriptions. */
 #define NOTED_BYTES_MAX (STRATA_ABI_USER_DESCRIPTIONS_BYTES / 4)
 
 static struct strata_abi_loaded *object_at(uint32_t place)
@@ -162,7 +162,7 @@ static int find(const struct dl_phdr_info *info, struct found *found)
 	return found->path_bytes <= STRATA_ABI_LOADED_PATH_MAX;
 }
 
-/* Returns 1 if the noted path is the found one, or ends with that: see path_of_relative(). */
+/* Returns 1 if the noted path is the found one, or ends with the found one: see path_of_relative(). */
 static int has_path(const struct strata_abi_loaded *object, const struct found *found)
 {
 	size_t more = object->path_bytes - found->path_bytes;
@@ -172,7 +172,7 @@ static int has_path(const struct strata_abi_loaded *object, const struct found *
 	return !memcmp(path_of(object) + more, found->path, found->path_bytes);
 }
 
-/* The note of it, if there is one, of those that are there; or, @goes, were about to go. */
+/* Returns the note of an object that is loaded; with @goes, of one that was about to be unloaded. */
 static struct strata_abi_loaded *noted(const struct found *found, int goes)
 {
 	struct strata_abi_loaded *object;
@@ -205,7 +205,7 @@ static int has_text(const struct strata_abi_loaded *object, const struct found *
 						  found->build_id, found->build_id_bytes));
 }
 
-/* Returns the earlier note of the same file; with @there, of the same addresses, too. */
+/* Returns the earlier note of the same file; with @there, of the same addresses as well. */
 static struct strata_abi_loaded *noted_before(const struct found *found, int there)
 {
 	uint32_t place = strata_runtime.control->objects;
@@ -241,9 +241,7 @@ static int note(const struct found *found, const struct look *look)
 	object->bytes = found->bytes;
 	/* A description that was not needed may have been here. */
 	object->unloaded_ns = 0;
-	/*
-	 * The addresses were free at the last look, so the object may have been there since then.
-	 */
+	/* The addresses were free at the last pass, so the object may have been there since then. */
 	object->loaded_ns = look->number == 1 || holds(found->address, found->bytes, look->self) ?
 				    look->now :
 				    look->last + 1;
@@ -278,8 +276,8 @@ static size_t path_of_program(char *path, size_t size)
 }
 
 /*
- * The whole path of an object whose path begins in the program's folder, if that is still the same: whoever opens it
- * compares the build id. Or nothing.
+ * Makes the whole path of an object whose path begins in the program's folder, if that is still the same folder:
+ * readers compare the build id. Writes nothing otherwise.
  */
 static size_t path_of_relative(const char *given, size_t bytes, char *path, size_t size)
 {
@@ -369,7 +367,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 	return 0;
 }
 
-/* Has something else come to its addresses by this look? */
+/* Returns whether another object was found at the object's addresses by this pass. */
 static int is_replaced(const struct strata_abi_loaded *object, const struct look *look)
 {
 	const struct strata_abi_loaded *other;
@@ -399,8 +397,9 @@ void strata_loaded_goes(const void *self)
 }
 
 /*
- * Look at what is loaded, since the object that @self is in has come, or, NULL, since one goes. Under the lock of the
- * objects, in memory of this process' own. Returns 0: nothing has come or gone since the last look.
+ * Notes which objects are loaded, since the object that @self is in has come, or, if @self is NULL, since one goes.
+ * Under the lock of the objects, in memory of this process' own. Returns 0: nothing has come or gone since the last
+ * look.
  */
 int strata_loaded_look(const void *self)
 {

@@ -171,7 +171,10 @@ static uint32_t possible_cpus(void)
 			last = last * 10 + (uint32_t)(text[n] - '0');
 		return last < STRATA_ABI_RING_NR_STREAMS_MAX ? last + 1 : last;
 	}
-	/* There is no /sys, so the process' own CPUs are taken. A CPU with a higher number is counted in discarded_no_stream. */
+	/*
+	 * Without /sys, the process' own CPUs are taken. A CPU with a higher number is counted in
+	 * discarded_no_stream.
+	 */
 	if (!sched_getaffinity(0, sizeof(set), &set))
 		for (i = 0; i < CPU_SETSIZE; i++)
 			if (CPU_ISSET((size_t)i, &set))
@@ -282,7 +285,7 @@ int strata_sandboxed(void)
 	static int filters = -1;
 	int mode;
 
-	/* Then even the question could be its end. */
+	/* The question itself could end the program then. */
 	if (__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
 		return 1;
 	mode = (int)strata_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0);
@@ -489,7 +492,10 @@ static void copy_states(unsigned char *memory, uint32_t inherited)
 	}
 }
 
-/* Is this descriptor also one of process @pid? Then the two share all of them (CLONE_FILES). */
+/*
+ * Returns whether this descriptor is also one of process @pid, so that both share all descriptors (CLONE_FILES). Then
+ * the two share all of them (CLONE_FILES).
+ */
 static int shared_with(uint32_t pid, int fd, uint64_t inode)
 {
 	struct stat status;
@@ -519,9 +525,9 @@ static void replace_fd(int fd, uint64_t inode, uint32_t pid)
 }
 
 /*
- * Zeros in the place of what is mapped there; shared ones count in no limit of the process' data. Returns 0
- * if there are none to be had: the kernel maps nothing more for a process that has more than its RLIMIT_AS
- * already, not even in the place of something else.
+ * Maps zeros in place of what is mapped there; shared zeros count in no limit of the process' data. Returns 0 if
+ * there are none to be had: the kernel maps nothing more for a process that has more than its RLIMIT_AS already, not
+ * even in the place of something else.
  */
 static int put_zeros(void *at, uint64_t bytes)
 {
@@ -532,8 +538,8 @@ static int put_zeros(void *at, uint64_t bytes)
 }
 
 /*
- * Zeros that are there already, for the part of the memory that the sites of a child go on looking at.
- * Never touched where they are: no page of memory is behind them.
+ * Zeros for the part of the memory that the sites of a child continue to test. They are never written, so no page of
+ * memory is behind them.
  */
 static _Alignas(STRATA_ABI_RING_PAGE) unsigned char zeros[STRATA_ABI_USER_DESCRIPTIONS_OFFSET];
 
@@ -560,9 +566,9 @@ static void leave_channels(void)
 }
 
 /*
- * Does this child share its descriptors with its parent @pid, whose memory is behind @fd? Where the kernel cannot be
- * asked, a copy of it is then the parent's, too; where there is no room for one either, nobody can tell. A program in
- * a sandbox is not to be asked for calls that it does not expect.
+ * Returns whether this child shares its descriptors with its parent @pid, whose memory is behind @fd. Where the
+ * kernel cannot be asked, a copy of it is then the parent's, too; where there is no room for one either, nobody can
+ * tell. A program in a sandbox is not to be asked for calls that it does not expect.
  */
 static int shares_descriptors(uint32_t pid, int fd)
 {
@@ -608,9 +614,9 @@ static void leave_parents_memory(int fd)
 }
 
 /*
- * The runtime goes with its last object, and so do its pages; zeros stay, in which nothing is on, since
- * threads of a program that ends may still be looking. Next to each other the kernel makes one mapping of
- * them, however often the object comes and goes.
+ * Unmaps the runtime's memory when its last object goes. Zeros stay, in which nothing is on, since threads of a
+ * program that ends may still test it. The kernel makes one mapping of neighbouring zeros, however often the object
+ * comes and goes.
  */
 void strata_memory_leave(void)
 {
@@ -626,7 +632,7 @@ void strata_memory_leave(void)
 	__atomic_store_n(&strata_mapped.alive, 2, __ATOMIC_RELEASE);
 }
 
-/* Is the memory this process' own? Makes it so after a fork, if that is possible. */
+/* Returns whether the memory is this process' own. After a fork, makes it so if that is possible. */
 int strata_memory_own(void)
 {
 	int saved = errno;
@@ -689,7 +695,7 @@ void strata_memory_after_fork(void)
 		return;
 	strata_modes_after_fork();
 	strata_runtime.moved = 0;
-	/* The parent had no memory, so this is zeros and no other process'. */
+	/* The parent had no memory, so the pages are zeros and no other process' memory. */
 	if (strata_runtime.without_memory)
 		return;
 	leave_channels();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modes.c - what a program does to itself that tracing would not survive, noted before it begins.
+ * modes.c - modes of a program that tracing would not survive, noted before the program enters them.
  *
  *   seccomp strict mode   this thread may not read the CPU's counter, nor make a system call
  *   PR_TSC_SIGSEGV        this thread and those that it makes may not read the counter, nor may what the
@@ -41,7 +41,7 @@ static void *this_thread(void)
 	return __builtin_thread_pointer();
 }
 
-/* Returns 0 if there is no room. */
+/* Notes this thread. Returns 0 if there is no room. */
 static int note_thread(void)
 {
 	uint32_t i;
@@ -90,8 +90,8 @@ static uint32_t threads_without_clock(void)
 }
 
 /*
- * Tracers find in /proc which threads are in strict mode, and here how many of them we know of. Several threads may be
- * at it: who stores last has counted behind the store, and it was the same.
+ * Publishes the number of threads in strict mode that we know of; tracers find in /proc which threads are in that
+ * mode. If several threads do this at once, the last one to store has counted after the others, with the same result.
  */
 static void tell_without_clock(void)
 {
@@ -122,7 +122,7 @@ static void close_short_way(uint32_t clock_for)
 /* This thread loses its clock; with @others those that it makes do, too, and they are not known here. */
 static void lose_clock(int others)
 {
-	/* In a child that has not made its own memory yet, as long as it can. */
+	/* A child that has not made its own memory makes it now, while it can. */
 	strata_memory_own();
 	if (!others && note_thread()) {
 		close_short_way(STRATA_CLOCK_NOT_FOR_ALL);
@@ -143,7 +143,7 @@ static void keep_clock(void)
 		return;
 	__atomic_compare_exchange_n(&strata_clock_for, &nobody, STRATA_CLOCK_NOT_FOR_ALL, 0,
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-	/* Another thread may have had a reason since, and have said so before us. */
+	/* Another thread may have found a reason in between, and have published it before us. */
 	if (__atomic_load_n(&reasons, __ATOMIC_SEQ_CST))
 		close_short_way(STRATA_CLOCK_FOR_NOBODY);
 	tell_without_clock();
@@ -182,7 +182,7 @@ void strata_modes_begin(void)
 	int tsc = PR_TSC_ENABLE;
 
 	strata_runtime.seccomp = (int)strata_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0);
-	/* EINVAL where there is no such thing. */
+	/* The call fails with EINVAL on machines without this mode. */
 	if (!strata_syscall(SYS_prctl, PR_GET_TSC, &tsc, 0, 0, 0) && tsc == PR_TSC_SIGSEGV) {
 		__atomic_fetch_add(&reasons, 1, __ATOMIC_SEQ_CST);
 		close_short_way(STRATA_CLOCK_FOR_NOBODY);
@@ -199,7 +199,7 @@ void strata_modes_after_fork(void)
 		close_short_way(STRATA_CLOCK_FOR_NOBODY);
 }
 
-/* The channels of what is being recorded: soon nothing can be mapped any more. */
+/* Maps the channels of the sessions that record: soon the program can map nothing any more. */
 static void map_channels(void)
 {
 	uint32_t claimed;

@@ -29,7 +29,7 @@
 #include "spans.h"
 #include "thread.h"
 
-/* Objects come and go under it, and fork() copies nothing half done. */
+/* Guards the lists of objects; fork() takes it too, so that no child has a half-written list. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
@@ -48,8 +48,8 @@ static void lock_objects(void)
 }
 
 /*
- * Takes the lock if it is free. In libcs without pthread_mutex_trylock() it is taken as busy, since
- * a handler may have interrupted the thread that holds it.
+ * Takes the lock if it is free. In libcs without pthread_mutex_trylock() the lock counts as taken, since a handler
+ * may have interrupted the thread that holds it.
  */
 static int try_lock_objects(void)
 {
@@ -92,7 +92,7 @@ __attribute__((constructor)) static void handle_forks(void)
 
 /* ---- descriptions ---- */
 
-/* The end of a description that is being written. Counts on when there is no more room. */
+/* The end of a description that is being written. It keeps counting when there is no more room. */
 struct description {
 	unsigned char *at;
 	unsigned char *end;
@@ -169,7 +169,7 @@ static void put_field(struct description *d, const struct strata_field *f)
 		put_labels(d, f->enumeration);
 }
 
-/* Describe @t behind what is described already. Returns the description's bytes; 0: no room. */
+/* Appends a description of @t to the descriptions. Returns its size; 0 if there is no room. */
 static uint32_t describe(const struct strata_tracepoint *t)
 {
 	unsigned char *all = strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET;
@@ -192,8 +192,8 @@ static uint32_t describe(const struct strata_tracepoint *t)
 }
 
 /*
- * States by what describes them, for programs with thousands: number + 1 of the last one made of each hash, and of the one
- * made before it. Under the lock.
+ * Hash table of states by their descriptions, for programs with thousands: number + 1 of the last state of each hash,
+ * and of the one made before it. Under the lock.
  */
 #define STATE_HASHES 4096u
 static uint16_t last_of_hash[STATE_HASHES], made_before[STRATA_ABI_USER_NR_STATES];
@@ -344,7 +344,7 @@ static void arm(const struct strata_abi_user_state *state, int memory, unsigned 
 
 /* ---- rules ---- */
 
-/* Is @t one of those that session @slot records, by this version of its rules? */
+/* Returns whether session @slot records @t, by this version of its rules. */
 static int selects(uint32_t slot, uint32_t version, const struct strata_tracepoint *t)
 {
 	const struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
@@ -374,7 +374,7 @@ static int is_active(const struct strata_abi_user_session *session)
 	       STRATA_ABI_USER_SESSION_ACTIVE;
 }
 
-/* The active session that goes on for the one of @generation; NR_SESSIONS: there is none. */
+/* Returns the active session that replaces the one of @generation; NR_SESSIONS if there is none. */
 static uint32_t successor(uint64_t generation)
 {
 	uint32_t claimed = generation ? strata_sessions_claimed() : 0, slot;
@@ -449,7 +449,7 @@ static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
 
 	do {
 		before = 0;
-		/* One after the other may have been replaced. */
+		/* Sessions may have been replaced several times. */
 		while ((next = successor(
 				strata_load_acquire(&strata_runtime.sessions[slot].generation))) <
 		       STRATA_ABI_USER_NR_SESSIONS) {
@@ -587,7 +587,7 @@ static uint32_t ids_wanted(uint32_t slot, const struct strata_object *object)
 	return nr;
 }
 
-/* Sessions that are wanted before anybody knows of this process. */
+/* Sessions that tracers want before anybody knows of this process. */
 struct beginning {
 	const struct strata_object
 		*object; /* the first one; NULL: a class made at run time is before it */
@@ -595,8 +595,8 @@ struct beginning {
 };
 
 /*
- * A session that a tracer wants from the begin: it has started this program, or listens. Ids that have no short header,
- * because more objects come, are recorded on the slow path. Returns its slot, or -1.
+ * Begins a session that a tracer requests from the begin: the one that started this program, or one that listens. Ids
+ * that have no short header, because more objects come, are recorded on the slow path. Returns its slot, or -1.
  */
 static int begin_requested_session(const struct strata_user_request *request, void *context)
 {
@@ -740,21 +740,27 @@ int strata_objects_add(struct strata_tracepoint *t)
 	return 1;
 }
 
-/* Such a tracepoint is no longer there. Under the lock. Its state stays; what records it now writes nothing. */
+/*
+ * Marks the state of a tracepoint that is no longer there. The caller holds the lock. Its state stays; what records
+ * it now writes nothing.
+ */
 void strata_objects_remove(struct strata_tracepoint *t)
 {
 	struct strata_abi_user_state *state = t->state;
 
 	__atomic_fetch_and(&state->flags, ~STRATA_ABI_USER_STATE_PRESENT, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&t->state, NULL, __ATOMIC_RELEASE);
-	/* A tracer that has seen it as present may still set a bit: that is why the state's pointer is gone, too. */
+	/*
+	 * A tracer that has seen the tracepoint as present may still set a bit, so the pointer to the state is
+	 * cleared too.
+	 */
 	__atomic_store_n(&state->enabled, 0, __ATOMIC_SEQ_CST);
 	change_generation();
 }
 
 /*
- * Is libstrata's own tracepoint @t described? It has no site and never goes. Who interrupted somebody at the
- * objects, in a handler, waits in vain, and finds none.
+ * Returns whether libstrata's own tracepoint @t is described. It has no site and never goes. Who interrupted somebody
+ * at the objects, in a handler, waits in vain, and finds none.
  */
 int strata_objects_has_own(struct strata_tracepoint *t)
 {
@@ -782,8 +788,8 @@ int strata_objects_has_own(struct strata_tracepoint *t)
 static int begun;
 
 /*
- * Takes the lock in any thread, at any time. What takes the loader's lock comes before: a constructor that another thread
- * runs has the loader's, and waits for ours.
+ * Takes the lock in any thread, at any time. What takes the loader's lock comes before: a constructor that another
+ * thread runs has the loader's, and waits for ours.
  */
 void strata_objects_lock(void)
 {
@@ -830,7 +836,10 @@ void strata_object_register(struct strata_object *object)
 	errno = saved;
 }
 
-/* Waits a while for somebody else at the objects: a handler that has interrupted him would do so for ever. */
+/*
+ * Waits a limited time for another thread that holds the lock: a signal handler that has interrupted the holder would
+ * wait for ever.
+ */
 void strata_user_look(void)
 {
 	int saved = errno, tries = OWN_TRIES, state;
@@ -857,7 +866,7 @@ void strata_object_unregister(struct strata_object *object)
 	lock_objects();
 	for (link = &strata_runtime.objects; *link && *link != object; link = &(*link)->next)
 		;
-	/* A child that could not make memory of its own does not say so in its parent's. */
+	/* A child that could not make memory of its own must not write to its parent's. */
 	if (*link && strata_memory_own()) {
 		*link = object->next;
 		for (t = object->tracepoints; t; t = t->next) {
@@ -867,8 +876,8 @@ void strata_object_unregister(struct strata_object *object)
 			__atomic_store_n(&t->state, NULL, __ATOMIC_RELAXED);
 		}
 		/*
-		 * At the end of the program, too: the last look at what has come without tracepoints. Not in the child
-		 * of a fork: who had the loader's lock then may not be there, and it is not made anew.
+		 * The last pass for objects without tracepoints, also at the end of the program. Not in the child of
+		 * a fork: who had the loader's lock then may not be there, and it is not made anew.
 		 */
 		if (!strata_runtime.control->parent_pid)
 			strata_loaded_look(NULL);

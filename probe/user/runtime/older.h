@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * older.h - functions of libc by the versions that all glibcs have, since an object that needs one newer than the program's
- * ends the program that it is preloaded into.
+ * older.h - functions of libc in the versions that all glibcs have.
  *
  * Before glibc 2.34 they were in libdl and libpthread, which a program need not have: each is a null pointer then.
  */
@@ -24,7 +23,7 @@
 #define STRATA_OLDER_DLINFO "GLIBC_2.17"
 #endif
 
-/* In an archive there are no versions. */
+/* An archive has no symbol versions. */
 #if defined(STRATA_OLDER_FIRST) && !defined(STRATA_RUNTIME_ARCHIVE)
 #define STRATA_OLDER(name, version)                         \
 	extern __typeof__(name) name __attribute__((weak)); \
@@ -48,7 +47,7 @@ STRATA_OLDER(pthread_setspecific, STRATA_OLDER_FIRST)
 #define STRATA_OLDER_HAS(name) 1
 #endif
 
-/* A search for a function of this name, in the objects behind the one that has this address. */
+/* A search for a function of this name, in the objects after the one that contains this address. */
 struct strata_older_search {
 	const char *name;
 	uintptr_t before;
@@ -88,7 +87,7 @@ static inline uintptr_t strata_older_in(const struct dl_phdr_info *info, const E
 		return 0;
 	for (byte = name; *byte; byte++)
 		hash = hash * 33 + (unsigned char)*byte;
-	/* The buckets are behind the head and the filter. The filter only saves looking. */
+	/* The buckets follow the head and the filter. The filter is only there to save lookups. */
 	buckets = table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(*table));
 	chains = buckets + table[0];
 	i = buckets[hash % table[0]];

@@ -29,7 +29,7 @@
 static const struct strata_abi_user_clock_slot no_slot = { .index = UINT64_MAX };
 const struct strata_abi_user_clock_slot *strata_clock_slot = &no_slot;
 
-/* The same, for code that chooses at run time. */
+/* The configurations of the ring, for code that chooses one at run time. */
 const struct strata_ring_config strata_user_configs[4] = {
 	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_COMPACT),
 	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_LARGE),
@@ -63,7 +63,7 @@ STRATA_SLOW void strata_user_leave_dead(const struct strata_user_channel *channe
 
 STRATA_SLOW void strata_user_full(struct strata_user_channel *channel, uint32_t slot)
 {
-	/* Threads may overwrite each other's count: it only says when to look again. */
+	/* Threads may overwrite each other's count, which only says when to check again. */
 	uint64_t n = strata_load_relaxed(&channel->discarded) + 1;
 
 	strata_hint_relaxed(&channel->discarded, n);
@@ -98,14 +98,17 @@ STRATA_INLINE struct strata_user_channel *strata_user_channel_of(uint32_t slot)
 	return channel;
 }
 
-/* Memory that unstage() can give back: the whole mapping's size follows from the payload's. */
+/* Returns the size of the mapping that unstage() gives back; it follows from the payload's size. */
 static uint64_t staged_bytes(uint64_t payload_bytes)
 {
 	return (STRATA_USER_HEADROOM + payload_bytes + STRATA_USER_TAILROOM + 4095) &
 	       ~UINT64_C(4095);
 }
 
-/* A payload of @bytes, in memory of its own. NULL: there is none, or the program has shut itself in. errno stays. */
+/*
+ * Allocates memory for a payload of @bytes. Returns NULL if there is none, or if the program is in a mode without
+ * system calls. Keeps errno.
+ */
 static unsigned char *stage(uint64_t bytes)
 {
 	void *memory = MAP_FAILED;
@@ -118,7 +121,7 @@ static unsigned char *stage(uint64_t bytes)
 	return memory == MAP_FAILED ? NULL : (unsigned char *)memory + STRATA_USER_HEADROOM;
 }
 
-/* Up to this size a payload and what is in front of it are put together on the stack [byte]. */
+/* Largest size of a payload with its header and contexts that is assembled on the stack [byte]. */
 #define CONTEXTS_STACK_BYTES 1500u
 
 /* @event's record with its contexts in front of @payload. @to has room for them and for the payload. */
@@ -134,13 +137,16 @@ static int write_at(const struct strata_user_channel *channel, struct strata_rin
 	}
 	end = strata_contexts_put(&channel->contexts, end, state, caller);
 	memcpy(end, payload, payload_bytes);
-	/* The last word of the record is copied whole. */
+	/* The last word of the record is copied as a whole. */
 	memset(end + payload_bytes, 0, STRATA_USER_TAILROOM);
 	event->payload_bytes = (uint32_t)(end - to) + payload_bytes;
 	return write_record(channel, event, to);
 }
 
-/* A function of its own, so that the stack is taken for one session at a time; as much as is needed. */
+/*
+ * Assembles a record on the stack and writes it. A function of its own, so that one session at a time takes the stack
+ * that it needs.
+ */
 STRATA_SLOW int write_on_stack(const struct strata_user_channel *channel,
 			       struct strata_ring_event *event,
 			       const struct strata_abi_user_state *state,
@@ -169,7 +175,7 @@ STRATA_SLOW int write_with_contexts(const struct strata_user_channel *channel,
 	if (bytes <= CONTEXTS_STACK_BYTES)
 		return write_on_stack(channel, event, state, caller, payload, payload_bytes,
 				      (uint32_t)bytes);
-	/* Refused, and counted, before anybody looks at its bytes. */
+	/* The record is refused and counted before its bytes are read. */
 	if (payload_bytes > channel->ring.header.subbuf_bytes)
 		return write_record(channel, event, payload);
 	to = stage(bytes);
@@ -214,7 +220,7 @@ STRATA_SLOW int write_one(struct strata_user_channel *channel,
 	return code;
 }
 
-/* Counts a begin that has found no place, or has given up its place to another, or an end whose begin is not written. */
+/* Counts a begin that has found no place, or given its place up, and an end whose begin was not written. */
 static void count_not_kept(const struct strata_user_channel *channel)
 {
 	strata_add_relaxed(&strata_runtime.sessions[channel->slot].discarded_unstaged, 1);
@@ -248,7 +254,7 @@ static void keep_begin(const struct strata_user_channel *channel,
 		return;
 	}
 	memcpy(kept->record + STRATA_SPAN_ELAPSED_BYTES, payload, payload_bytes);
-	/* The last word of the record is copied whole. */
+	/* The last word of the record is copied as a whole. */
 	memset(kept->record + STRATA_SPAN_ELAPSED_BYTES + payload_bytes, 0, STRATA_USER_TAILROOM);
 	kept->begun_ns = now_ns;
 	kept->tracepoint = tracepoint;
@@ -256,7 +262,7 @@ static void keep_begin(const struct strata_user_channel *channel,
 	strata_spans_keep(kept, key);
 }
 
-/* Records both ends of a span, if the filter wants it now that it has ended. */
+/* Records both ends of a span, if the filter selects the span now that its duration is known. */
 static void record_ended(struct strata_user_channel *channel,
 			 const struct strata_abi_user_state *state, uint64_t key,
 			 unsigned char *payload, uint32_t payload_bytes,
@@ -278,7 +284,7 @@ static void record_ended(struct strata_user_channel *channel,
 		memcpy(kept->record, &elapsed, sizeof(elapsed));
 		code = write_one(channel, kept->state, kept->record,
 				 kept->payload_bytes + STRATA_SPAN_ELAPSED_BYTES, caller);
-		/* Without its begin an end says nothing, or closes a span around it. */
+		/* An end without its begin says nothing, or would close a span around it. */
 		if (!code)
 			write_one(channel, state, payload, payload_bytes, caller);
 		else if (code != -ESTALE)
@@ -310,7 +316,10 @@ STRATA_SLOW int record_span(struct strata_user_channel *channel,
 	return 1;
 }
 
-/* Any number of sessions, any kind of channel. Returns those that have ended before their record was written. */
+/*
+ * Records an event in any number of sessions, and in channels of any kind. Returns those that have ended before their
+ * record was written.
+ */
 STRATA_SLOW uint32_t strata_user_record_each(const struct strata_tracepoint *tracepoint,
 					     struct strata_abi_user_state *state, uint32_t sessions,
 					     unsigned char *payload, uint32_t payload_bytes,
@@ -404,7 +413,7 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 	if (!state)
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
-	/* The channel is the one of nobody if modes.c has closed the fast path. */
+	/* The channel is the one that records nothing if modes.c has closed the fast path. */
 	if (channel)
 		code = publish_long(channel, state, sessions, payload, payload_bytes);
 	if (code == -ESTALE)
@@ -412,13 +421,13 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 				       caller ? caller : STRATA_CALLER);
 	else if (code == -ENOBUFS)
 		strata_user_full(channel, channel->slot);
-	/* Keeps this function's frame until all is written, since no jump ends it. */
+	/* Keeps this function's frame until everything is written, since the call is not replaced by a jump. */
 	__asm__ volatile("");
 }
 
 /*
- * An event of the one session, whose @channel it is and whose records have contexts: they are put in front of the
- * payload, and all of it is written as one. @caller: as strata_user_record_otherwise().
+ * Records an event in @channel, the one of the only session, whose records have contexts: they are put before the
+ * payload, and written with it. @caller: as strata_user_record_otherwise().
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char *payload,
@@ -461,11 +470,14 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 				       caller ? caller : STRATA_CALLER);
 	else if (strata_unlikely(code == -ENOBUFS))
 		strata_user_full(channel, channel->slot);
-	/* Keeps this function's frame until all is written, since no jump ends it. */
+	/* Keeps this function's frame until everything is written, since the call is not replaced by a jump. */
 	__asm__ volatile("");
 }
 
-/* The same of a session that may keep begins of spans. A function with a frame, since the caller is needed after that. */
+/*
+ * Records an event in a session with contexts that may keep begins of spans. A function with a frame, since the
+ * caller is needed after that.
+ */
 __attribute__((noinline)) static void
 strata_user_record_careful(struct strata_tracepoint *tracepoint, unsigned char *payload,
 			   uint32_t payload_bytes, struct strata_user_channel *channel,
@@ -479,11 +491,11 @@ strata_user_record_careful(struct strata_tracepoint *tracepoint, unsigned char *
 	else if (state)
 		strata_user_record_any(tracepoint, state, channel->session_bit, payload,
 				       payload_bytes, caller ? caller : STRATA_CALLER);
-	/* Keeps this function's frame until all is written, since no jump ends it. */
+	/* Keeps this function's frame until everything is written, since the call is not replaced by a jump. */
 	__asm__ volatile("");
 }
 
-/* An event that a filter has selected, of the one session, whose @channel it is. */
+/* Records an event that a filter has selected, in @channel of the only session. */
 __attribute__((noinline, hot)) static void
 strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char *payload,
 			    uint32_t payload_bytes, struct strata_user_channel *channel,
@@ -505,7 +517,7 @@ strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char 
 		strata_user_record_long(tracepoint, payload, payload_bytes, channel, caller);
 }
 
-/* An event of which words of the payload do not tell whether the filter of @channel's session selects it. */
+/* Records an event if the filter of the only session selects it, which the payload's first words do not decide. */
 __attribute__((noinline, hot)) static void
 strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *payload,
 			 uint32_t payload_bytes, struct strata_user_channel *channel,
@@ -514,7 +526,7 @@ strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *pa
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 
-	/* The begin of a span is asked when the span has ended. */
+	/* The filter is applied to the begin of a span when the span has ended. */
 	if (state &&
 	    ((channel->spans && strata_span_key(state)) ||
 	     strata_filter_selects(channel->filter, tracepoint, state, payload, payload_bytes, 0)))
@@ -522,9 +534,9 @@ strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *pa
 }
 
 /*
- * Is this the begin of a span that is kept although its fields say already that the filter rejects it? Its end comes all the
- * same, and would take the begin of a span around it, as in a recursion. Not where @program rejects all begins of the
- * statement: then none has to be found.
+ * Returns whether the begin of a span is kept although its fields say already that the filter rejects it. Its end
+ * comes all the same, and would take the begin of a span around it, as in a recursion. Not where @program rejects all
+ * begins of the statement: then none has to be found.
  */
 STRATA_INLINE int is_kept_all_the_same(const struct strata_user_channel *channel,
 				       const struct strata_abi_user_state *state,
@@ -534,8 +546,9 @@ STRATA_INLINE int is_kept_all_the_same(const struct strata_user_channel *channel
 }
 
 /*
- * One session, with a filter or contexts: what its filter does not select ends here, if words of the payload tell. The
- * generation is compared before the filter is asked: it may be that of a session before. A function without a frame.
+ * Records an event in the only session, which has a filter or contexts. An event that the filter rejects by the
+ * payload's first words ends here. The generation is compared before the filter is applied, which may be that of an
+ * earlier session.
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payload,
@@ -602,8 +615,8 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 }
 
 /*
- * The word in memory, as other headers, records without their thread, and the other ways want it. A jump leads here: its
- * caller is the program.
+ * Stores the word in memory, for headers of other kinds, records without their thread, and the slower paths. A jump
+ * leads here: its caller is the program.
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_staged_word(struct strata_tracepoint *tracepoint, uint64_t word)
@@ -618,7 +631,10 @@ strata_user_record_staged_word(struct strata_tracepoint *tracepoint, uint64_t wo
 		strata_user_record_otherwise(tracepoint, payload, sizeof(word), STRATA_CALLER);
 }
 
-/* A word that the filter of @channel's session, the only one, has selected. A jump leads here, and on from here. */
+/*
+ * Records a word that the filter of @channel's session, the only one, has selected. Reached by a jump, and left by
+ * one.
+ */
 __attribute__((noinline, hot)) static void
 strata_user_record_selected_word(struct strata_tracepoint *tracepoint, uint64_t word,
 				 const struct strata_user_channel *channel)
@@ -638,8 +654,8 @@ strata_user_record_selected_word(struct strata_tracepoint *tracepoint, uint64_t 
 }
 
 /*
- * Writes a record of one word that the fast path leaves to a filter. The filter of the one session
- * is asked here, if one load tells: what it rejects is never in memory. Reached and left by jumps.
+ * Writes a record of one word that the fast path leaves to a filter. The filter of the one session is asked here, if
+ * one load tells: what it rejects is never in memory. Reached and left by jumps.
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_asked_word(struct strata_tracepoint *tracepoint, uint64_t word)
@@ -686,8 +702,8 @@ void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word
 }
 
 /*
- * Is there no session that wants an event of these values, of which there is one for each field? Where that does not
- * show, it is recorded as if nobody had asked; also what was filtered in a session before, which is not asked again.
+ * Returns whether no session wants an event with these values, one for each field. Where that does not show, it is
+ * recorded as if nobody had asked; also what was filtered in a session before, which is not asked again.
  */
 int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_user_part *parts,
 		      uint32_t nr)
@@ -737,7 +753,7 @@ static void count_unstaged(const struct strata_abi_user_state *state, uint32_t s
 		slot = (uint32_t)__builtin_ctz(sessions);
 		channel = strata_user_channel_of(slot);
 		event.id = __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED);
-		/* Refused before anybody looks at its bytes. */
+		/* The record is refused before its bytes are read. */
 		if (channel && payload_bytes > channel->ring.header.subbuf_bytes)
 			write_record(channel, &event, nothing + STRATA_USER_HEADROOM);
 		else

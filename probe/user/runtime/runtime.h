@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runtime.h - what the files of libstrata share. The way of the data:
+ * runtime.h - declarations that the files of libstrata share. The way of the data:
  *
  *   objects.c      an object is loaded: its tracepoints are described in the process' memory
  *   loaded.c       what is loaded besides is noted there, too
@@ -53,8 +53,8 @@ struct strata_user_short {
 };
 
 /*
- * A count of changes that libstrata was told of, by interpose.c, and after which contexts are asked
- * again. Never 0 or 1.
+ * Counts the changes that interpose.c has reported to libstrata, after which contexts are fetched again. Never 0 or
+ * 1.
  */
 extern uint32_t strata_told STRATA_HIDDEN;
 STRATA_HIDDEN int strata_is_told_of_names(void);
@@ -69,7 +69,7 @@ STRATA_INLINE void strata_tell(void)
 #define STRATA_USER_CONTEXT_IDS	       6u
 #define STRATA_USER_CONTEXT_NAMESPACES 8u
 
-/* A session's contexts, and what was so when its channel was mapped; see context.c. */
+/* The contexts of a session, and the facts that they had when the session's channel was mapped; see context.c. */
 struct strata_user_contexts {
 	uint32_t nr;
 	uint32_t bytes_max; /* of a record's contexts */
@@ -117,7 +117,10 @@ struct strata_user_channel {
 struct strata_user_mapped {
 	_Alignas(STRATA_ABI_RING_PAGE)
 		uint64_t alive; /* 1; 0 in a child that has not made its own memory yet */
-	/* The last one mapped of those by write position, which have a fast path; and of those with a filter or contexts. */
+	/*
+	 * The channel with publication by write position that was mapped last, which has the fast path; and the last
+	 * one with a filter or contexts.
+	 */
 	struct strata_user_channel *common;
 	struct strata_user_channel *asked;
 	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
@@ -162,7 +165,7 @@ STRATA_INLINE uint32_t strata_sessions_claimed(void)
 	return __atomic_load_n(&strata_runtime.control->claimed_sessions, __ATOMIC_SEQ_CST);
 }
 
-/* The second place of a session's rules. */
+/* Returns the second place for the rules of a session. */
 STRATA_INLINE char *strata_other_rules(unsigned char *memory, uint32_t slot)
 {
 	return (char *)memory + STRATA_ABI_USER_RULES_OFFSET + (uint64_t)slot * 4096;
@@ -190,7 +193,7 @@ struct strata_user_way {
 	int is_told;	  /* the tracer has heard already, and looks for the memory */
 };
 
-/* Tracers that listen, which have not been told of this process yet; more are left to search for it. */
+/* Most listening tracers that wait to be told of this process; further ones find it by searching. */
 #define STRATA_USER_LISTENERS_MAX 64
 struct strata_user_listeners {
 	int nr;

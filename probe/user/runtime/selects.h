@@ -11,8 +11,8 @@
 #include "ask.h"
 
 /*
- * The room for programs of one session [byte]. When it is used up, tests are bound each time they
- * are asked.
+ * Room for the compiled filter programs of one session [byte]. When it is used up, tests are bound each time they are
+ * made.
  */
 #define STRATA_FILTER_ROOM (256u << 10)
 

@@ -121,7 +121,7 @@ static void make_common(struct strata_user_channel *channel)
 		;
 }
 
-/* @channel has brought a mapping of its own: others may use it, and a child will not keep it. */
+/* Notes that @channel has a mapping of its own: other sessions may use it, and a child does not keep it. */
 static void note_mapping(struct strata_user_channel *channel)
 {
 	struct strata_user_channel *largest =
@@ -215,7 +215,7 @@ struct strata_user_channel *strata_session_map(uint32_t slot)
 
 	if (!strata_memory_own())
 		return NULL;
-	/* Before all else of the slot: what we map is valid for this generation, or for none. */
+	/* Loaded before everything else of the slot: what we map then is valid for this generation, or for none. */
 	generation = strata_load_acquire(&session->generation);
 	/* The slot is between two sessions. */
 	if (!generation)
@@ -265,8 +265,8 @@ static uint64_t end_of_channels(void)
 }
 
 /*
- * Make a channel for session slot @slot, whose sizes, flags, rules and generation are there, and make the
- * session active. Before anybody else knows the memfd.
+ * Creates a channel for session slot @slot, whose sizes, flags, rules and generation are set, and makes the session
+ * active. Before anybody else knows the memfd.
  */
 static int create(uint32_t slot)
 {
@@ -337,7 +337,7 @@ int strata_session_create(uint32_t slot)
 	return code;
 }
 
-/* Frees a slot whose session, which we have made, nobody wants. */
+/* Frees a slot whose session this process has made, and that no tracer wants. */
 void strata_session_free(uint32_t slot)
 {
 	__atomic_store_n(&strata_runtime.sessions[slot].status, STRATA_ABI_USER_SESSION_FREE,

@@ -24,7 +24,7 @@ void strata_spans_forget(struct strata_user_spans *spans)
 	strata_munmap(spans, sizeof(*spans));
 }
 
-/* Returns a FNV-1a hash that goes on from @hash. */
+/* Returns the FNV-1a hash of the bytes, continued from @hash. */
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t nr)
 {
 	const unsigned char *byte = (const unsigned char *)bytes;
@@ -34,7 +34,10 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t nr)
 	return hash;
 }
 
-/* The key of a tracepoint, the same for both ends of a span but for STRATA_SPAN_ENDS. 0: it is no end of a span. */
+/*
+ * Returns the key of a tracepoint, which both ends of a span share but for STRATA_SPAN_ENDS; 0 if the tracepoint is
+ * no end of a span. 0: it is no end of a span.
+ */
 uint64_t strata_span_key_of(const struct strata_tracepoint *tracepoint)
 {
 	const uint8_t role = tracepoint->level & STRATA_USER_SPAN_ROLE;
@@ -51,7 +54,7 @@ uint64_t strata_span_key_of(const struct strata_tracepoint *tracepoint)
 	return role == STRATA_USER_SPAN_ENDS ? hash | STRATA_SPAN_ENDS : hash;
 }
 
-/* The first of the places of a thread. */
+/* Returns the first of the places that belong to a thread. */
 static uint32_t first_place(uint32_t thread)
 {
 	return (thread * UINT32_C(2654435769)) >> 20;
@@ -75,7 +78,7 @@ static int claim(struct strata_user_spans *spans, uint32_t place, uint32_t from,
 /* The owner of a place that is being freed for a thread that has ended. No thread has this id. */
 #define NOBODY UINT32_MAX
 
-/* Gives back the memory of a begin that does not lie in the table. */
+/* Frees the memory of a begin that is not in the table itself. */
 void strata_spans_unstage(struct strata_user_kept *kept)
 {
 	unsigned char *record = kept->record;
@@ -119,7 +122,7 @@ STRATA_SLOW void free_ended(struct strata_user_spans *spans, uint32_t first, uin
 	errno = saved;
 }
 
-/* The place of the begin that @thread has kept for longest. NULL: it has none. */
+/* Returns the place of the begin that @thread has kept for longest; NULL if it has none. NULL: it has none. */
 static struct strata_user_kept *oldest(struct strata_user_spans *spans, uint32_t first,
 				       uint32_t thread)
 {
@@ -173,7 +176,10 @@ struct strata_user_kept *strata_spans_take_place(struct strata_user_spans *spans
 	return kept;
 }
 
-/* Takes out the latest begin of @thread with this key. Its place is the caller's until strata_spans_free(). NULL: there is none. */
+/*
+ * Takes the latest begin of @thread with this key out of the table. Its place is the caller's until
+ * strata_spans_free(). NULL: there is none.
+ */
 struct strata_user_kept *strata_spans_find(struct strata_user_spans *spans, uint32_t thread,
 					   uint64_t key)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spans.h - begins of spans that are kept until the span ends, in sessions whose filter asks for the duration. Then the
+ * spans.h - begins of spans that are kept until the span ends, in sessions whose filter tests the duration. Then the
  * filter is asked, and both ends are recorded or none.
  *
  * Only spans of STRATA_SPAN() are kept: both of their ends are in one thread, and the compiler makes an end for each begin.
@@ -12,7 +12,7 @@
 
 #include "runtime.h"
 
-/* In front of the payload of a begin: how long before its record the span began [ns]. */
+/* Size of the time between a span's begin and its record, which precedes the payload of a kept begin [byte]. */
 #define STRATA_SPAN_ELAPSED_BYTES 8u
 /* The size of the largest payload that is kept in the table. A larger one has a mapping of its own. */
 #define STRATA_SPAN_PAYLOAD_BYTES 192u
@@ -24,7 +24,10 @@
 #define STRATA_SPAN_KEY	 2u
 #define STRATA_SPAN_ENDS 1u
 
-/* By the number of the tracepoint's state. Written under the lock of the objects, before the tracepoint is PRESENT. */
+/*
+ * Keys of spans by the number of the tracepoint's state. Written under the lock of the objects, before the tracepoint
+ * is PRESENT.
+ */
 extern uint64_t strata_span_keys[STRATA_ABI_USER_NR_STATES] STRATA_HIDDEN;
 
 STRATA_INLINE uint64_t strata_span_key(const struct strata_abi_user_state *state)
@@ -69,13 +72,16 @@ STRATA_HIDDEN void strata_spans_unstage(struct strata_user_kept *kept);
 STRATA_HIDDEN struct strata_user_kept *strata_spans_find(struct strata_user_spans *spans,
 							 uint32_t thread, uint64_t key);
 
-/* Makes a place, which strata_spans_take_place() gave and was filled in, one that strata_spans_find() finds. */
+/*
+ * Publishes a place that strata_spans_take_place() gave and the caller has filled, so that strata_spans_find() finds
+ * it.
+ */
 STRATA_INLINE void strata_spans_keep(struct strata_user_kept *kept, uint64_t key)
 {
 	__atomic_store_n(&kept->key, key, __ATOMIC_RELEASE);
 }
 
-/* Gives the place back. */
+/* Gives a place of the table back. */
 STRATA_INLINE void strata_spans_free(struct strata_user_spans *spans, struct strata_user_kept *kept)
 {
 	__atomic_store_n(&spans->owner[kept->place], 0, __ATOMIC_RELEASE);

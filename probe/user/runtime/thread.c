@@ -12,7 +12,7 @@
 
 STRATA_OF_THREAD uint64_t strata_thread;
 
-/* A mutex of libc's says its owner's id: compared with the kernel's word when the process began. */
+/* Whether libc's mutexes hold the id of their owner; compared with the kernel's answer when the process began. */
 static int libc_knows;
 
 #if defined(STRATA_OLDER_FIRST) && !defined(STRATA_RUNTIME_ARCHIVE)
@@ -49,7 +49,7 @@ static int32_t said_by_kernel(void)
 	return (int32_t)strata_syscall(SYS_gettid);
 }
 
-/* The process begins, in this thread. */
+/* Begins the bookkeeping of threads, in the first thread of the process. */
 void strata_threads_begin(void)
 {
 	strata_thread_note(said_by_kernel());

@@ -47,7 +47,7 @@ STRATA_INLINE void record_word(struct strata_event_made *event, uint64_t word,
 	record_word_otherwise(event, word, caller);
 }
 
-/* The bytes of a number of @size bytes, as a word whose first bytes in memory they are. */
+/* Returns a number of @size bytes as a word that begins with these bytes in memory. */
 STRATA_INLINE uint64_t number_bytes(uint64_t number, uint32_t size)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -135,7 +135,10 @@ STRATA_SLOW void record_large(struct strata_event_made *event, const union strat
 	errno = saved;
 }
 
-/* May a session want an event of these values? Only asked where a filter has rejected some before. */
+/*
+ * Returns whether a session may want an event with these values. Only called where a filter has rejected values
+ * before.
+ */
 STRATA_SLOW int is_wanted(struct strata_event_made *event, const union strata_value *values)
 {
 	struct strata_user_part parts[STRATA_ABI_USER_FIELDS_MAX];
@@ -145,8 +148,8 @@ STRATA_SLOW int is_wanted(struct strata_event_made *event, const union strata_va
 }
 
 /*
- * Puts the fields from @i on at @to, not beyond @end, of a payload that begins at @payload. Returns the payload's size; 0:
- * there is no room.
+ * Writes the fields from @i on at @to, up to @end, for a payload that begins at @payload. Returns the payload's size;
+ * 0: there is no room.
  */
 STRATA_INLINE uint32_t put_rest(const struct strata_event_made *event,
 				const union strata_value *values, uint32_t i,
@@ -188,12 +191,18 @@ STRATA_INLINE uint32_t put_rest(const struct strata_event_made *event,
 	}
 	if (to > end)
 		return 0;
-	/* The last word of the record is copied whole, and nothing private may be in it. */
+	/*
+	 * The last word of the record is copied as a whole, so its unused bytes are set to zero: nothing private may
+	 * be in them.
+	 */
 	memset(to, 0, STRATA_USER_TAILROOM);
 	return (uint32_t)(to - payload);
 }
 
-/* Numbers at the front are stored at known places; each overwrites what the one before had too much. */
+/*
+ * Stores the numbers at the begin of the payload at their known offsets; each overwrites the bytes that the one
+ * before had too many.
+ */
 STRATA_INLINE void put_plain(const struct strata_event_made *event,
 			     const union strata_value *values, unsigned char *payload)
 {
@@ -250,7 +259,7 @@ int strata_event_record(struct strata_event *handle, const union strata_value *v
 
 /* ---- payloads ---- */
 
-/* Is [at, end) what the fields say? */
+/* Returns whether the bytes [at, end) are a payload as the fields describe it. */
 static int is_payload(const struct strata_event_made *event, const unsigned char *at,
 		      const unsigned char *end)
 {

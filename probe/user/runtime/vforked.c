@@ -26,7 +26,7 @@ static STRATA_OF_THREAD struct strata_vforked_area area;
 #include "thread.h"
 #include "write.h"
 
-/* The word in front of an abort handler: see rseq_x86_64.h. */
+/* The word that must precede an abort handler: see rseq_x86_64.h. */
 #define RSEQ_SIGNATURE 0x53053053
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * write.h - a record goes into a channel, of any kind. Compiled twice: in record.c with libc's registration of
+ * write.h - write a record into a channel of any kind. Compiled twice: in record.c with libc's registration of
  * restartable sequences, in vforked.c with another one.
  */
 #ifndef STRATA_RUNTIME_WRITE_H

@@ -30,7 +30,10 @@
 #define STRATA_ABI_COUNT_GID	  67u
 #define STRATA_ABI_COUNT_ABSENT	  255u
 
-/* PAIRED: a system call is counted when it returns, with what its entry has noted. Else at its entry. */
+/*
+ * PAIRED: a system call is counted when it returns, with what its entry has noted. Without this bit, it is counted at
+ * its entry.
+ */
 #define STRATA_ABI_COUNT_PAIRED 1u
 /* VALUE: the event has a value. SPREAD: values are counted by powers of two. SIGNED: values may be negative. */
 #define STRATA_ABI_COUNT_VALUE	2u
@@ -40,7 +43,9 @@
 /* Buckets of values: [0] those less than 0, [1] 0, and [2 + n] those from 2^n up to 2^(n+1) - 1. */
 #define STRATA_ABI_COUNT_BUCKETS 66u
 
-/* One part: `what` without its comparison. `at_exit`: 1 for a field of a system call's exit. */
+/*
+ * One part of a key: `what` is the operand without its comparison. `at_exit`: 1 for a field of a system call's exit.
+ */
 struct strata_abi_count_part {
 	struct strata_abi_kernel_test what;
 	uint64_t at_exit;

@@ -46,7 +46,7 @@
 extern "C" {
 #endif
 
-/* Goes up when something is added; see strata_events_version(). */
+/* Version of this interface. It grows when something is added; see strata_events_version(). */
 #define STRATA_EVENTS_VERSION 1u
 
 /* Levels of a class, the most severe first. */
@@ -198,13 +198,13 @@ int strata_provider_register(const char *name, struct strata_provider **provider
 			     size_t why_bytes);
 
 /**
- * strata_provider_unregister() - give it back. The last one unregisters all events and spans of it, however often each was
- * registered.
+ * strata_provider_unregister() - give the provider back. The last one unregisters all events and spans of it, however
+ * often each was registered.
  */
 void strata_provider_unregister(struct strata_provider *provider);
 
 /**
- * strata_event_register() - make a class known to those who record.
+ * strata_event_register() - make an event class known to recorders.
  * @event: out: the handle, or NULL. Who registers a class of the same name, level and fields gets the same one:
  *         unregister it as often.
  *
@@ -219,7 +219,10 @@ void strata_provider_unregister(struct strata_provider *provider);
 int strata_event_register(struct strata_provider *provider, const struct strata_event_class *class_,
 			  struct strata_event **event, char *why, size_t why_bytes);
 
-/** strata_event_unregister() - give it back. After the last one no record is written. Other threads may be recording it. */
+/**
+ * strata_event_unregister() - give the event class back. After the last one no record is written. Other threads may
+ * be recording it.
+ */
 void strata_event_unregister(struct strata_event *event);
 
 /**
@@ -232,7 +235,8 @@ void strata_event_unregister(struct strata_event *event);
 int strata_event_record(struct strata_event *event, const union strata_value *values, uint32_t nr);
 
 /**
- * strata_event_record_payload() - the same of fields that lie in memory as they are recorded (see the types, above).
+ * strata_event_record_payload() - record an event whose fields are in memory as a record has them (see the types,
+ * above).
  *
  * Returns 0, or -EINVAL if the bytes are not what the fields say: nothing is recorded.
  */
@@ -256,7 +260,7 @@ void strata_span_unregister(struct strata_span *span);
 const uint32_t *strata_span_enabled(const struct strata_span *span);
 
 /**
- * strata_span_begin() - a span begins in this thread.
+ * strata_span_begin() - begin a span in this thread.
  *
  * Returns 1: call strata_span_end(), in the same thread and innermost first. 0: nobody records it, and an end would be
  * without its begin. -EINVAL: as strata_event_record(), or the span is keyed.
@@ -265,7 +269,7 @@ int strata_span_begin(struct strata_span *span, const union strata_value *values
 int strata_span_end(struct strata_span *span);
 
 /**
- * strata_span_begin_key() - the span @key begins. Its end may be in any thread.
+ * strata_span_begin_key() - begin a span that is identified by @key. Its end may be in any thread.
  * @key: of this process' spans of this class that have not ended no other one has it.
  *
  * Returns as strata_span_begin(). -EINVAL also where the span is not keyed.

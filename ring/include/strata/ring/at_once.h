@@ -26,7 +26,7 @@
 #include <strata/ring/publish.h>
 
 /*
- * Values of a channel that the section needs, in one place: private memory of the producer, set once by
+ * The values of a channel that the critical section needs, in one place: private memory of the producer, set once by
  * strata_ring_once_init() and then constant.
  */
 struct strata_ring_once {
@@ -60,7 +60,7 @@ struct strata_ring_once {
 };
 
 /**
- * strata_ring_once_init() - get ready to publish at once.
+ * strata_ring_once_init() - prepare publication on the fast path.
  * @config:        writers RSEQ, header compact or large, record_align 1, the CPU's counter as clock.
  * @streams:       one stream for each possible CPU; copied.
  * @context_bytes: 0 or 4, of what goes between header and payload of each record.
@@ -109,7 +109,7 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 #endif
 
 #if defined(STRATA_RSEQ_HAS_AT_ONCE) && !defined(STRATA_RING_MODEL)
-/* Header and context in one number, as the sections want them. */
+/* Publishes a record whose header and context are in one number, as the sections take them. */
 STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
 					      const struct strata_ring_once *once, uint32_t id,
 					      uint32_t context,
@@ -187,7 +187,7 @@ STRATA_INLINE int strata_ring_publish_word_at_once(const struct strata_ring_once
 }
 
 /*
- * Lets records be published at once up to the end of the sub-buffer that this CPU is filling. The frame is stored first: a
+ * Lets the fast path write up to the end of the sub-buffer that this CPU is filling. The frame is stored first: a
  * producer that sees the new limit must not use the frame of the sub-buffer before. Each store is made only while
  * write_count is unchanged; if somebody came between, the next record that finds the limit too low calls this again.
  */
@@ -205,7 +205,10 @@ STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config
 	position = strata_load_acquire(guard);
 	begin = strata_ring_begin(s, position);
 	limit = begin + s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES;
-	/* I3: a sub-buffer at its begin is not open yet; a limit that is set needs nothing. */
+	/*
+	 * I3: a position at the begin of a sub-buffer means that it is not open yet; a limit that is set already
+	 * needs no change.
+	 */
 	if (position == begin || strata_load_relaxed(&s->shared->limit) == limit)
 		return;
 	index = strata_ring_frame_on_cpu(config, s, position);

@@ -79,8 +79,8 @@
 	"str x17, [x9, #%c[last_at]]\n\t"
 
 /*
- * The place is inside of the channel, whatever the shared memory says. What is stored beyond the header is written
- * again by the context, and beyond that by the payload.
+ * The computed place is inside the channel, whatever the shared memory contains. What is stored beyond the header is
+ * written again by the context, and beyond that by the payload.
  */
 #define STRATA_AT_ONCE_PLACE(n)             \
 	"ldr x11, [x9, #%c[frame_at]]\n\t"  \
@@ -151,7 +151,7 @@
 	"stp x11, x14, [x17, #-16]\n"   \
 	"9:\n\t"
 
-/* The descriptor is taken away behind it, as rseq_x86_64.h does. */
+/* The thread's descriptor is cleared after the section, as rseq_x86_64.h does. */
 #define STRATA_AT_ONCE_COMMIT(n)      \
 	"ldxp x14, x15, [x9]\n\t"     \
 	"add x14, x14, x13\n\t"       \

@@ -14,8 +14,8 @@
 #define STRATA_RSEQ_HAS_AT_ONCE 1
 
 /*
- * {write_count, records} move on, by the prefix' and the payload's bytes or by those of a record of 16, in one store. In
- * the encoding of the code around it: mixing the two costs on some CPUs.
+ * One store adds the record's bytes and 1 to {write_count, records}. In the encoding of the code around it: mixing
+ * the two costs on some CPUs.
  */
 #ifdef __AVX__
 #define STRATA_AT_ONCE_MOVE(from, to) "vmovdqu " from ", " to "\n\t"
@@ -63,7 +63,7 @@
 	"jmp %l[failed]\n\t"                                                     \
 	".popsection\n\t"
 
-/* The thread belongs to this CPU from here on. */
+/* The thread is bound to this CPU from here on. */
 #define STRATA_AT_ONCE_BEGIN                  \
 	".pushsection __rseq_cs, \"aw?\"\n\t" \
 	".balign 32\n"                        \
@@ -122,8 +122,8 @@
 #define STRATA_AT_ONCE_AHEAD "prefetchw 512(%%rcx)\n\t"
 
 /*
- * The place is inside of the channel, whatever the shared memory says. What is stored beyond the header is written again
- * by the context, and beyond that by the payload.
+ * The computed place is inside the channel, whatever the shared memory contains. What is stored beyond the header is
+ * written again by the context, and beyond that by the payload.
  */
 #define STRATA_AT_ONCE_PLACE(n)              \
 	"movq %c[write_at](%%r8), %%rcx\n\t" \
@@ -203,7 +203,7 @@
 	"9:\n\t"
 /* clang-format on */
 
-/* @payload, and what follows: what is published, as parameters and as operands. */
+/* @payload and the following arguments: the bytes to publish, as parameters and as operands. */
 #define STRATA_AT_ONCE_SECTION(name, text, payload, ...)                                          \
 	STRATA_INLINE int name(const struct strata_ring_once *once, uint64_t id,                  \
 			       const struct strata_ring_conversion *clock, payload)               \

@@ -26,7 +26,7 @@
 #ifdef __bpf__
 /* @x is worked out here, and not later where it is used. */
 #define STRATA_HERE(x) __asm__ volatile("" : "+r"(x))
-/* BPF has no calls through pointers, and no section of its own for what is cold. */
+/* BPF has neither calls through pointers nor a section for cold code. */
 #define STRATA_CALLBACK STRATA_INLINE
 #ifndef STRATA_SLOW /* a program's own, where each of these is called once: see switch.h */
 #define STRATA_SLOW static __attribute__((__noinline__, unused))
@@ -52,7 +52,7 @@
 #define STRATA_RING_TRIES(n) for (;;)
 #endif
 
-/* Under ThreadSanitizer everything goes through atomics that it can see. */
+/* ThreadSanitizer must see every access, so all of them are atomics there. */
 #if defined(__SANITIZE_THREAD__)
 #define STRATA_THREAD_SANITIZER 1
 #elif defined(__has_feature)
@@ -184,7 +184,7 @@ STRATA_INLINE void strata_atomic_requires_lock_free_64_bit(void)
 
 #endif
 
-/* Set a field before anybody else can see it. */
+/* Sets a field before any other thread can see it. */
 #define strata_init(p, v) STRATA_ATOMIC_INIT(p, v)
 
 STRATA_INLINE uint64_t strata_load_relaxed(const uint64_t *p)
@@ -372,7 +372,7 @@ STRATA_INLINE uint64_t strata_plain_read_u64(const uint64_t *src)
 #endif
 }
 
-/* The same of what may be written meanwhile: who calls finds out afterwards. */
+/* Reads a word that may be written at the same time; the caller finds out afterwards. */
 STRATA_INLINE uint64_t strata_plain_peek_u64(const uint64_t *src)
 {
 #ifdef STRATA_RING_MODEL
@@ -385,7 +385,7 @@ STRATA_INLINE uint64_t strata_plain_peek_u64(const uint64_t *src)
 #endif
 }
 
-/* A plain write that comes after the ones before it, for who looks at a dead producer's memory. */
+/* Stores a word after the earlier plain writes, for readers of a dead producer's memory. */
 STRATA_INLINE void strata_plain_seal_u64(uint64_t *dst, uint64_t v)
 {
 #ifdef STRATA_RING_MODEL

@@ -48,14 +48,14 @@
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #endif
 
-/* One object for all files of a C++ program, so that inline functions and templates are the same in each. */
+/* Makes one object for all files of a C++ program, so that inline functions and templates are the same in each. */
 #if defined(__cplusplus)
 #define STRATA_RING_CLIENT_CONFIG inline constexpr
 #else
 #define STRATA_RING_CLIENT_CONFIG static const
 #endif
 
-/* Readers are programs: a kernel module creates its channels, and programs read them. */
+/* Only programs read: a kernel module creates its channels, and programs read them. */
 #ifdef __KERNEL__
 #define STRATA_RING_CLIENT_READS(name)
 #else

@@ -101,7 +101,10 @@ STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
 			break;
 		it->damaged++;
 		strata_ring_iterator_leave(it);
-		/* More than there are: a damaged write_count, which could be believed for years. */
+		/*
+		 * There are more packets than the stream can hold: write_count is damaged, and following it could
+		 * take years.
+		 */
 		if (!tries--)
 			return it->source == STRATA_RING_CONSUME ? -EAGAIN : -ENODATA;
 	}
@@ -295,7 +298,7 @@ STRATA_FUNC int strata_ring_merge_next(struct strata_ring_merge *m,
 
 		if (first->have_view) {
 			*view = &first->view;
-			/* The view stays valid until the next call; what counts is that it is asked anew. */
+			/* The view stays valid until the next call; this only asks for it anew. */
 			first->have_view = 0;
 			strata_ring_merge_sift(m, 0);
 			return 0;

@@ -28,7 +28,7 @@ STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, u
 						 &strata_ring_subbuf(s, position)->committed) -
 		     position;
 
-	/* A delivered packet is left to strata_ring_get_next(). */
+	/* strata_ring_get_next() returns a delivered packet. */
 	return n < s->subbuf_bytes && !strata_ring_ready(s, position) ? n : 0;
 }
 

@@ -26,7 +26,7 @@
 #include <strata/ring/rseq.h>
 
 /*
- * Streams of a channel, one per CPU: the part of struct strata_ring_channel that publishing needs. Their shared
+ * The streams of a channel, one per CPU: the part of struct strata_ring_channel that publishing needs. Their shared
  * memory lies at a constant stride, so that the first load after the CPU's number is write_count.
  */
 struct strata_ring_streams {
@@ -57,7 +57,7 @@ STRATA_INLINE uint64_t strata_ring_frame_on_cpu(const struct strata_ring_config 
 						const struct strata_ring_stream *s,
 						uint64_t position)
 {
-	/* Relaxed: the sub-buffer was opened before the write_count that we have acquired was stored. */
+	/* Relaxed: the sub-buffer was opened before the write_count was stored that this thread has acquired. */
 	if (config->loss_mode == STRATA_RING_OVERWRITE)
 		return strata_ring_frame_bound(
 			s, strata_load_relaxed(&strata_ring_subbuf(s, position)->entry));
@@ -109,7 +109,10 @@ STRATA_SLOW void strata_ring_close_on_cpu(const struct strata_ring_config *confi
 		strata_ring_wake(s, in_handler);
 }
 
-/* State that both paths of publication share: this CPU's stream, and the record as it would be written now. */
+/*
+ * State that the fast and the slow path of publication share: this CPU's stream, and the record as it would be
+ * written now.
+ */
 struct strata_ring_attempt {
 	struct strata_ring_stream *s;
 	uint32_t cpu;
@@ -306,7 +309,7 @@ STRATA_INLINE int strata_ring_publish(const struct strata_ring_config *config,
 	if (config->loss_mode == STRATA_RING_DISCARD && strata_unlikely(!offset) && at.bytes &&
 	    strata_ring_fits(at.s, at.s->header_bytes, at.bytes) &&
 	    strata_ring_full(at.s, at.old)) {
-		/* Here too, and before the clock: discarding must cost less than writing. */
+		/* Tested here too, before the clock is read: discarding must cost less than writing. */
 		if (strata_ring_count_on_cpu(at.cpu, &at.s->shared->discarded_full))
 			return -ENOBUFS;
 		goto slow;

@@ -111,7 +111,7 @@ STRATA_FUNC void strata_ring_reader_restore(struct strata_ring_reader *r)
 }
 
 /**
- * strata_ring_reader_init() - begin or go on reading @s.
+ * strata_ring_reader_init() - begin or continue to read @s.
  *
  * Nothing is remembered outside of the shared memory: after a reader died, the next one goes on, with
  * the packet that it held. Which frame is the reader's is found by looking which one the table does not
@@ -177,7 +177,7 @@ STRATA_INLINE int strata_ring_reader_order(const struct strata_ring_reader *r)
 }
 
 /**
- * strata_ring_poll() - what is there for the reader? Never blocks.
+ * strata_ring_poll() - report what the reader can do next. Never blocks.
  *
  * Returns STRATA_RING_NOTHING, _READABLE, _URGENT or _HANGUP, above.
  * Context: the consumer of the stream, any CPU. No lock, no system call.
@@ -215,7 +215,7 @@ STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint
 		return -EPROTO;
 	r->entry = entry;
 	r->given = strata_ring_entry(r->spare, strata_ring_tag_taken(s, position));
-	/* RELEASE: we are done with the frame that we give; pairs with the ACQUIRE in _hold(). */
+	/* RELEASE: this reader has finished with the frame that it gives; pairs with the ACQUIRE in _hold(). */
 	if (!strata_cas_acq_rel(p, &entry, r->given))
 		return -EAGAIN;
 	r->spare = strata_ring_entry_frame(r->entry);
@@ -294,7 +294,7 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
 }
 
 /**
- * strata_ring_put_subbuf() - give the packet back unread: it can be got again.
+ * strata_ring_put_subbuf() - give the packet back unread, so that it can be taken again.
  *
  * Overwrite mode: if the writer has come round meanwhile, the packet is overwritten. The writer found
  * no packet in the frame that it took, so it is counted here.
@@ -313,7 +313,7 @@ STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
 	r->holding = 0;
 	if (holding != 1 || r->s->loss_mode != STRATA_ABI_RING_OVERWRITE)
 		return;
-	/* RELEASE: the frame is the writer's again; pairs with the ACQUIRE in strata_ring_hold(). */
+	/* RELEASE: the frame belongs to the writer again; pairs with the ACQUIRE in strata_ring_hold(). */
 	if (strata_cas_acq_rel(&strata_ring_subbuf(r->s, r->position)->entry, &given, r->entry)) {
 		r->spare = strata_ring_entry_frame(given);
 		return;
@@ -342,7 +342,7 @@ STRATA_FUNC int strata_ring_get_next(struct strata_ring_reader *r,
 	uint64_t position;
 	int error;
 
-	/* Again only while the writer pushes us: each time it has overwritten a whole packet. */
+	/* Repeats only while the writer moves the reader's position: each time it has overwritten a whole packet. */
 	do {
 		position = strata_ring_read_position(r);
 		error = strata_ring_get_subbuf(r, position, packet);
@@ -377,13 +377,13 @@ STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
 	if (r->s->loss_mode != STRATA_ABI_RING_OVERWRITE)
 		strata_store_release(read_count, position + r->s->subbuf_bytes);
 	else if (!strata_cas_acq_rel(read_count, &position, position + r->s->subbuf_bytes) &&
-		 /* Damaged, but still inside this packet: go on all the same. */
+		 /* The packet is damaged, but the position is still inside it: reading continues. */
 		 strata_ring_begin(r->s, position) == r->position)
 		strata_cas_acq_rel(read_count, &position, r->position + r->s->subbuf_bytes);
 }
 
 /**
- * strata_ring_finalize() - say that no more records will come: the reader then gets HANGUP.
+ * strata_ring_finalize() - declare that no more records will come: the reader then gets HANGUP.
  *
  * Context:  after the last producer's last operation; makes a futex call where a reader sleeps.
  * Ordering: RELEASE pairs with the ACQUIRE in strata_ring_poll().

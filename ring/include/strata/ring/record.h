@@ -43,13 +43,13 @@ STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *co
 					     const struct strata_ring_event *event,
 					     const void *payload)
 {
-	/* 8 bytes behind the payload: the section copies whole words. */
+	/* 8 bytes after the payload may be read, since the section copies whole words. */
 	unsigned char stack[STRATA_RING_HEADER_MAX + STRATA_RING_STACK_BYTES + 8], *heap = NULL;
 	unsigned char *staging = stack + STRATA_RING_HEADER_MAX;
 	uint32_t payload_bytes = event->payload_bytes;
 	int error;
 
-	/* One that fits nowhere is refused before anybody looks at its bytes. */
+	/* A record that fits into no sub-buffer is refused before its bytes are read. */
 	if (strata_unlikely(payload_bytes > STRATA_RING_STACK_BYTES) &&
 	    payload_bytes > strata_ring_slot_max(&c->streams.stream[0]))
 		return strata_ring_publish(config, &c->streams, event, staging);
@@ -69,7 +69,10 @@ STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *co
 		staging = heap + STRATA_RING_HEADER_MAX;
 	}
 	__builtin_memcpy(staging, payload, payload_bytes);
-	/* The last word is copied whole: nothing else of the stack goes with it. */
+	/*
+	 * The last word is copied as a whole, so its other bytes are set to zero: nothing else of the stack is
+	 * published.
+	 */
 	if (payload_bytes % 8)
 		memset(staging + payload_bytes, 0, 8);
 	error = strata_ring_publish(config, &c->streams, event, staging);

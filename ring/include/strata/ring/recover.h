@@ -38,7 +38,7 @@ STRATA_INLINE uint64_t strata_ring_whole_bytes(const struct strata_ring_stream *
 
 	*complete = 0;
 	*records = 0;
-	/* Delivered, and yet without the seal: the table names another frame. */
+	/* The packet was delivered, but lacks its seal: the table names another frame. */
 	if (!sealed && strata_ring_ready(s, position))
 		return UINT64_MAX;
 	/* The seal precedes the store of write_count that makes it true, when publishing by position. */
@@ -78,7 +78,7 @@ STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
 	uint64_t write, oldest, position, reserved, index, whole;
 	int complete;
 
-	/* Done once, so that a producer that lives all the same cannot keep us for ever. */
+	/* Done once, so that a producer that is alive after all cannot keep this loop running for ever. */
 	if (!r->rest_begun) {
 		r->rest = strata_ring_read_position(r);
 		r->rest_end = strata_load_acquire(&s->shared->write_count);

@@ -26,8 +26,8 @@
 #include <strata/ring/slot.h>
 
 /**
- * strata_ring_discard_nested() - count a record that its producer gives up without a slot, because it
- * interrupted one that holds what it needs: memory for its contexts, for example.
+ * strata_ring_discard_nested() - count a record that its producer gives up without a slot, because it interrupted a
+ * record that holds what it needs, such as memory for its contexts.
  *
  * Context: as strata_ring_reserve(): a producer of @s. Wait-free.
  * Ordering: one add, ACQUIRE and RELEASE (LOCAL and UNORDERED: of this CPU only); nothing pairs with it.
@@ -41,8 +41,8 @@ STRATA_INLINE void strata_ring_discard_nested(const struct strata_ring_config *c
 }
 
 /*
- * Makes one attempt at any reservation. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has been
- * closed; or a negative errno, counted: the record is discarded. Also called by probe/kernel/slow.bpf.h.
+ * Makes one attempt at a reservation of any kind. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has
+ * been closed; or a negative errno, counted: the record is discarded. Also called by probe/kernel/slow.bpf.h.
  */
 STRATA_INLINE int strata_ring_reserve_try(const struct strata_ring_config *config,
 					  struct strata_ring_stream *s,
@@ -147,7 +147,7 @@ STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *conf
 	if (discards && strata_unlikely(!offset) && bytes &&
 	    strata_ring_fits(s, s->header_bytes, bytes) && strata_ring_full(s, old) &&
 	    strata_load_relaxed(&s->shared->write_count) == old) {
-		/* Here too, and before the clock: discarding must cost less than writing. */
+		/* Tested here too, before the clock is read: discarding must cost less than writing. */
 		strata_ring_add(config, &s->shared->discarded_full, 1);
 		return -ENOBUFS;
 	}
@@ -184,7 +184,7 @@ STRATA_INLINE int strata_ring_reserve_rest(const struct strata_ring_config *conf
 					   const struct strata_ring_event *event,
 					   struct strata_ring_slot *slot)
 {
-	/* Only these copies have an address: the rest stays in registers across the atomics. */
+	/* Only these copies have an address, so that the other values stay in registers across the atomics. */
 	struct strata_ring_event slow_event = *event;
 	struct strata_ring_slot slow;
 	int error = STRATA_RING_RESERVE_SLOW(config, s, &slow_event, &slow);
@@ -261,13 +261,13 @@ STRATA_INLINE void strata_ring_commit(const struct strata_ring_config *config,
 
 	strata_ring_commit_to(config, s, slot->sub, slot->begin, UINT64_C(1) << 32 | bytes,
 			      slot->in_handler);
-	/* I4: from now on the slot cannot be taken back, so others may count from its timestamp. */
+	/* I4: from here on the slot cannot be taken back, so other records may count from its timestamp. */
 	if (strata_unlikely(slot->full_timestamp))
 		strata_hint_relaxed(&s->shared->full_timestamp, slot->timestamp);
 }
 
 /**
- * strata_ring_cancel() - give a reserved slot up instead of committing it.
+ * strata_ring_cancel() - give up a reserved slot instead of committing it.
  *
  * Returns 0   the slot was the last one: its space is free again, as if it had not been reserved;
  *         1   it stays as padding that readers skip (others came after it, it opened its sub-buffer,
@@ -307,8 +307,8 @@ STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 }
 
 /**
- * strata_ring_flush_try() - one attempt of strata_ring_flush(), for who must come to an end
- * whatever the producers do.
+ * strata_ring_flush_try() - make one attempt of strata_ring_flush(), for callers that must return whatever the
+ * producers do.
  *
  * Returns 1: closed, or nothing was being filled; 0: a producer came between.
  * Context:  as strata_ring_reserve(), or the consumer, with a configuration that has the channel's
@@ -328,7 +328,7 @@ STRATA_INLINE int strata_ring_flush_try(const struct strata_ring_config *config,
 }
 
 /**
- * strata_ring_flush() - deliver the sub-buffer being filled, even if there is room left.
+ * strata_ring_flush() - deliver the sub-buffer that is being filled, even if it has room left.
  *
  * Does nothing on an empty sub-buffer.
  *

@@ -71,7 +71,7 @@ struct strata_rseq_first {
 
 #if defined(STRATA_RSEQ_NATIVE)
 
-/* Set by libc; weak, because older ones and other ones have none. */
+/* Set by libc. Weak, because other libcs and older glibcs do not have it. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 

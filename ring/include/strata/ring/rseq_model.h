@@ -9,7 +9,7 @@
 #ifndef STRATA_RING_RSEQ_MODEL_H
 #define STRATA_RING_RSEQ_MODEL_H
 
-/* The checker's own header declares the same. */
+/* The checker's own header has the same declarations. */
 #ifndef STRATA_CHECK_ENGINE_H
 #ifdef __cplusplus
 extern "C" {

@@ -235,7 +235,7 @@ STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t 
 	strata_init(&shared->records, 0);
 	strata_init(&shared->full_timestamp, 0);
 	strata_init(&shared->last_timestamp, 0);
-	/* Nothing is open yet, so the very first record takes the slow path. */
+	/* No sub-buffer is open yet, so the first record takes the slow path. */
 	strata_init(&shared->limit, position);
 	strata_init(&shared->frame, 0);
 	strata_init(&shared->discarded_full, 0);

@@ -37,7 +37,7 @@
 #ifndef STRATA_RING_RESERVE_SLOW
 #define STRATA_RING_RESERVE_SLOW strata_ring_reserve_slow
 #endif
-/* Computes the addresses of a stream's parts again, where a call would spill the few registers that hold them. */
+/* Computes the addresses of a stream's parts again where a call would spill the registers that hold them. */
 #ifndef STRATA_RING_REFRESH
 #define STRATA_RING_REFRESH(s) ((void)(s))
 #endif
@@ -152,7 +152,7 @@ STRATA_SLOW uint64_t strata_ring_hold_slow(const struct strata_ring_config *conf
 		/* Before the CAS, after which another thread may go on and write there; it validates. */
 		strata_plain_peek(&records, &s->frames[strata_ring_frame_bound(s, entry)].records,
 				  sizeof(records));
-		/* The reader's CAS comes from another CPU: never a local operation. */
+		/* The reader's CAS comes from another CPU, so this is never a local operation. */
 		if (!strata_cas_acq_rel(p, &entry, entry | STRATA_ABI_RING_ENTRY_HELD))
 			continue;
 		if (tag & STRATA_RING_UNREAD) {
@@ -276,8 +276,8 @@ STRATA_INLINE void strata_ring_commit_to(const struct strata_ring_config *config
 	uint64_t begin = strata_ring_begin(s, position), total, write;
 
 	/*
-	 * ACQUIRE and RELEASE: who completes the sub-buffer publishes what all the others wrote.
-	 * On the local way the paper's compiler barrier is enough: one CPU (§4.4).
+	 * ACQUIRE and RELEASE: the producer that completes the sub-buffer publishes what all others wrote. On the
+	 * local way the paper's compiler barrier is enough: one CPU (§4.4).
 	 */
 	total = strata_ring_add(config, &sub->commit, delta) + delta;
 	if (strata_unlikely((uint32_t)total == s->subbuf_bytes)) {
@@ -346,6 +346,8 @@ STRATA_INLINE int strata_ring_full(const struct strata_ring_stream *s, uint64_t 
 
 /*
  * Decides whether the sub-buffer that begins at @begin may be opened. Returns 0, or the reason as a negative errno;
+ * -EAGAIN if @begin is stale, since another producer has moved write_count. Returns 0, or the reason as a negative
+ * errno;
  * -EAGAIN: @begin is stale, somebody else has moved write_count.
  *
  * The *published* count is tested, not the commit word: between its last commit and its delivery a sub-buffer still

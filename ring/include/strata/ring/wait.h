@@ -9,7 +9,7 @@
 #include <strata/ring/read.h>
 
 /**
- * strata_ring_wait() - poll, and sleep while there is nothing.
+ * strata_ring_wait() - poll, and sleep while nothing can be read.
  * @timeout_ns: at most this long; the bound on what a signal handler's delivery may be late.
  *
  * Returns what strata_ring_poll() says at the end; NOTHING after the time-out or a signal.
@@ -26,7 +26,7 @@ STRATA_FUNC enum strata_ring_poll strata_ring_wait(struct strata_ring_reader *r,
 	uint64_t begin = strata_clock_monotonic_ns(), spent = 0, sequence;
 	struct timespec left;
 
-	/* Again after a wake-up for nothing: the one of a packet that was read before it came. */
+	/* Repeats after a wake-up without a packet: that of a packet that was read before the wake-up arrived. */
 	while (state == STRATA_RING_NOTHING && spent < timeout_ns) {
 		left.tv_sec = (time_t)((timeout_ns - spent) / 1000000000);
 		left.tv_nsec = (long)((timeout_ns - spent) % 1000000000);

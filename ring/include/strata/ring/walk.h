@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * walk.h - look at what a stream holds at one moment without consuming it, in either direction, as often
- * as wanted.
+ * walk.h - read what a stream holds at one moment without consuming it, in either direction, repeatedly.
  *
  * A walk is a range of positions. Producers continue; in overwrite mode they may reclaim packets that the walk has
  * not reached, which all ways to walk report:
@@ -50,7 +49,7 @@ struct strata_ring_walk {
 };
 
 /**
- * strata_ring_walk_begin() - the whole of what is unread now.
+ * strata_ring_walk_begin() - begin a walk over everything that is unread now.
  *
  * Context: the consumer of the stream, any CPU; nothing is written.
  * Ordering: ACQUIRE of write_count; each packet is asked again on the way.
@@ -232,7 +231,7 @@ STRATA_FUNC int strata_ring_walk_copy(struct strata_ring_walk *walk, unsigned ch
 }
 
 /**
- * strata_ring_walk_holds() - is the packet that strata_ring_walk_look() has given still there?
+ * strata_ring_walk_holds() - check whether the packet that strata_ring_walk_look() has returned is still there.
  *
  * Returns 1: what was read of it until now is whole; 0: it may have been overwritten meanwhile.
  * Context: the consumer of the stream, or whoever has a description of its memory of his own; any CPU.
@@ -296,7 +295,7 @@ STRATA_FUNC int strata_ring_walk_look(struct strata_ring_walk *walk,
 }
 
 /**
- * strata_ring_walk_pass() - go on behind the packet that strata_ring_walk_look() has given.
+ * strata_ring_walk_pass() - continue after the packet that strata_ring_walk_look() has returned.
  *
  * Context: as strata_ring_walk_look().
  * Ordering: none: private memory.
@@ -308,7 +307,7 @@ STRATA_INLINE void strata_ring_walk_pass(struct strata_ring_walk *walk)
 }
 
 /**
- * strata_ring_walk_rewind() - begin the same walk anew.
+ * strata_ring_walk_rewind() - begin the same walk again.
  *
  * Context: as strata_ring_walk_begin().
  * Ordering: none: private memory.

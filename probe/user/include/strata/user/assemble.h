@@ -127,7 +127,7 @@ STRATA_USER_INLINE unsigned char *strata_user_put_text(unsigned char *to, const 
 STRATA_USER_INLINE struct strata_user_part *strata_user_part_value(struct strata_user_part *part,
 								   const void *value, uint32_t size)
 {
-	/* All eight bytes are copied into the payload, and overwritten there by what follows. */
+	/* All eight bytes are copied into the payload; the next field overwrites those that are too many. */
 	__builtin_memset(part->from.value, 0, sizeof(part->from.value));
 	__builtin_memcpy(part->from.value, value, size);
 	part->count = 1;
@@ -208,7 +208,10 @@ STRATA_USER_INLINE void strata_user_put_parts(unsigned char *to,
 			to = strata_user_put_array(to, part->from.data, part->count * part->size);
 		}
 	}
-	/* The last word of the record is copied whole, and nothing private may be in it. */
+	/*
+	 * The last word of the record is copied as a whole, so its unused bytes are set to zero: nothing private may
+	 * be in them.
+	 */
 	__builtin_memset(to, 0, STRATA_USER_TAILROOM);
 }
 
@@ -315,7 +318,10 @@ STRATA_USER_INLINE uint64_t strata_user_put_small(unsigned char *payload,
 		to += bytes;
 		room -= bytes;
 	}
-	/* The last word of the record is copied whole, and nothing private may be in it. */
+	/*
+	 * The last word of the record is copied as a whole, so its unused bytes are set to zero: nothing private may
+	 * be in them.
+	 */
 	__builtin_memset(to, 0, STRATA_USER_TAILROOM);
 	return STRATA_USER_ADDRESS(uintptr_t, to) - STRATA_USER_ADDRESS(uintptr_t, payload);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * copy.h - copy text that other threads may change meanwhile, and see what was copied: each byte is loaded once,
- * and what is looked at is what lies in the copy.
+ * copy.h - copy text that other threads may change at the same time, and examine the copy: each byte is loaded once.
  *
  * By 16 bytes, in the vectors that gcc and clang have for any machine; a library call costs more than the copy
  * of the texts that events have.
@@ -11,7 +10,7 @@
 
 #include <stdint.h>
 
-/* Longer texts are left to libc [byte]. */
+/* Longest text that is copied here; libc copies longer ones [byte]. */
 #define STRATA_USER_COPY_BYTES 256
 
 typedef unsigned char strata_user_vector __attribute__((vector_size(16)));
@@ -31,7 +30,7 @@ STRATA_USER_COPY_INLINE uint64_t strata_user_zero_bytes(uint64_t word)
 	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
 }
 
-/* One word or vector. The barrier: what is looked at is what was copied, not what is there by now. */
+/* Copies one word or vector. The barrier makes the compiler examine the copy, and not load the source again. */
 STRATA_USER_COPY_INLINE uint64_t strata_user_copy_word(unsigned char *to, const unsigned char *from)
 {
 	uint64_t word;
@@ -69,8 +68,8 @@ STRATA_USER_COPY_INLINE uint64_t strata_user_copy_vector(unsigned char *to,
 #endif
 
 /*
- * Copies @n bytes, in pieces whose ends overlap. Returns 0 if no byte of the copy is 0; otherwise
- * one may be.
+ * Copies @n bytes, in pieces whose ends overlap. Returns 0 if the copy has no byte that is 0; otherwise it may have
+ * one.
  */
 STRATA_USER_COPY_INLINE uint64_t strata_user_copy_seen(unsigned char *to, const unsigned char *from,
 						       uint64_t n)

@@ -19,7 +19,7 @@ template <int64_t From, int64_t To> struct range {
 };
 } // namespace strata_user
 }
-/* Before C++17 there are no inline variables: each file has its own, as in C. */
+/* Before C++17 there are no inline variables, so each file has a variable of its own, as in C. */
 #if __cplusplus >= 201703L
 #define STRATA_USER_CONSTANT inline constexpr __attribute__((unused, visibility("hidden")))
 #else

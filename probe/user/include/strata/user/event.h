@@ -126,7 +126,9 @@ inline __attribute__((always_inline, visibility("hidden"))) bool is_on()
 #if __cplusplus >= 201703L
 #define STRATA_USER_VARIABLE inline __attribute__((unused, visibility("hidden")))
 #else
-/* One for all files of a program or library; gcc takes no static variable as an argument of a template. */
+/*
+ * Makes one variable for all files of a program or library. gcc accepts no static variable as a template's argument.
+ */
 #define STRATA_USER_VARIABLE __attribute__((weak, unused, visibility("hidden")))
 #endif
 
@@ -155,7 +157,7 @@ STRATA_USER_INLINE _Bool strata_user_is_on(struct strata_tracepoint *tracepoint)
 
 #endif
 
-/* The level is pasted, and the names are made strings, before a macro of the same name can be seen. */
+/* The level is pasted and the names are made strings before macros with the same names could be expanded. */
 #define STRATA_TRACE(provider, event, ...)                                            \
 	STRATA_USER_TRACE(#provider, #event, strata_event_##event##_of_##provider, 0, \
 			  strata_level_##__VA_ARGS__)

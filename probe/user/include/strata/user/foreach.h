@@ -19,7 +19,7 @@
 #define STRATA_USER_SECOND(...)			STRATA_USER_SECOND_(__VA_ARGS__)
 #define STRATA_USER_SECOND_(first, second, ...) second
 
-/* 1 for (...), 0 for anything else. */
+/* Expands to 1 if the argument is in parentheses, and to 0 for anything else. */
 #define STRATA_USER_IN_PARENS(x) STRATA_USER_SECOND(STRATA_USER_PARENS x, 0, ~)
 #define STRATA_USER_PARENS(...)	 ~, 1
 
@@ -69,9 +69,7 @@
 			   a86, a87, a88, a89, a90, a91, a92, a93, a94, a95, a96, count, ...)    \
 	count
 
-/*
- * Returns the number of arguments behind the first: 0, 1, or 2 for "more" (seen up to 62 of them).
- */
+/* Expands to the number of arguments after the first: 0, 1, or 2 for more than one (for up to 62 arguments). */
 #define STRATA_USER_GIVEN(...)                                                                     \
 	STRATA_USER_GIVEN_(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,   \
 			   2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, \
@@ -91,7 +89,10 @@
 	STRATA_USER_PASTE(STRATA_USER_FOREACH_, STRATA_USER_COUNT(__VA_ARGS__)) \
 	(visit, context, __VA_ARGS__, ~)
 
-/* visit##shape(context, identifier, "name", ...) of one field, which its macro has replaced by what is in parentheses. */
+/*
+ * Calls visit##shape(context, identifier, "name", ...) for one field, whose macro has expanded to what is in
+ * parentheses.
+ */
 #define STRATA_USER_CALL(visit, context, field) \
 	STRATA_USER_CALL_IF(STRATA_USER_IN_PARENS(field), visit, context, field)
 #define STRATA_USER_CALL_IF(is, visit, context, field) \

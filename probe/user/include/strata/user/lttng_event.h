@@ -73,7 +73,7 @@ struct strata_lttng_provider {
 	void (*unload)(struct strata_object *);
 };
 
-/* One executable or shared object. */
+/* An executable or shared object that has events or probes. */
 struct strata_lttng_object {
 	uint32_t registered; /* translation units whose constructor has run */
 	const int32_t *uses; /* for each call site, how far its event's tracepoint is from here */
@@ -191,7 +191,7 @@ typedef Elf64_Phdr strata_lttng_segment;
 typedef Elf32_Phdr strata_lttng_segment;
 #endif
 
-/* Beginning of struct dl_phdr_info, which <link.h> has only for those who define _GNU_SOURCE. */
+/* The first members of struct dl_phdr_info, which <link.h> defines only with _GNU_SOURCE. */
 struct strata_lttng_module {
 	uintptr_t base;
 	const char *name;

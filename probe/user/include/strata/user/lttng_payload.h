@@ -49,8 +49,8 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_sum(uint64_t a, uint64_t b)
 }
 
 /*
- * Measures a string behind @bytes of the payload. @stack: the begin of the payload if it is put
- * together on the stack.
+ * Measures a string that follows @bytes of the payload. @stack: the begin of the payload if it is put together on the
+ * stack.
  */
 STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_part *part,
 							 uint64_t bytes, const char *text,
@@ -83,7 +83,9 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_par
 	return bytes + copied;
 }
 
-/* A length that does not fit into its type, as one below 0 does not, makes the record too large. */
+/*
+ * Measures a sequence. A length that does not fit into its type, such as a negative one, makes the record too large.
+ */
 STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_sequence(struct strata_lttng_part *part,
 							   uint64_t bytes, const void *at,
 							   uint64_t count, uint64_t element_bytes,
@@ -114,7 +116,10 @@ STRATA_LTTNG_INLINE void strata_lttng_end(struct strata_tracepoint *tracepoint,
 					  unsigned char *payload, unsigned char *end,
 					  uint64_t bytes)
 {
-	/* The last word of the record is copied whole, and nothing private may be in it. */
+	/*
+	 * The last word of the record is copied as a whole, so its unused bytes are set to zero: nothing private may
+	 * be in them.
+	 */
 	memset(end, 0, STRATA_USER_TAILROOM);
 	strata_user_record(tracepoint, payload, (uint32_t)(end - payload));
 	if (__builtin_expect(bytes > STRATA_LTTNG_STACK_BYTES, 0))
@@ -202,7 +207,7 @@ STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_elements(unsigned char *to,
 	return to + (size_t)part->count * element_bytes;
 }
 
-/* IEEE 754 of 4 or 8 bytes is what a trace can hold. */
+/* Writes a floating-point number, which a trace can hold as IEEE 754 of 4 or 8 bytes. */
 STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_double(unsigned char *to, double value)
 {
 	return strata_lttng_put(to, &value, sizeof(value));

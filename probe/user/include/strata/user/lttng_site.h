@@ -14,7 +14,7 @@
 
 #include <strata/user/lttng_event.h>
 
-/* gcc moves what is behind a cold label out of the way; clang has no such labels. */
+/* gcc moves code after a cold label out of the way; clang has no such labels. */
 #ifdef __clang__
 #define STRATA_LTTNG_COLD
 #else

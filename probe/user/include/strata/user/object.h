@@ -36,7 +36,7 @@ extern "C" {
 #define STRATA_USER_HEADROOM 32u
 #define STRATA_USER_TAILROOM 8u
 
-/* One label of an enumeration: the values from..to. */
+/* One label of an enumeration, which stands for the values from..to. */
 struct strata_label {
 	const char *label;
 	int64_t from;
@@ -121,9 +121,14 @@ struct strata_object {
 
 /** strata_object_register() - make the tracepoints of @object known. Context: constructor. */
 void strata_object_register(struct strata_object *object);
-/** strata_object_unregister() - forget them, before the object is unmapped. Context: destructor. */
+/**
+ * strata_object_unregister() - forget the object's tracepoints, before the object is unmapped. Context: destructor.
+ */
 void strata_object_unregister(struct strata_object *object);
-/** strata_user_look() - objects have come, or will go: note what is loaded, for names of addresses. Context: any; errno stays. */
+/**
+ * strata_user_look() - note which objects are loaded, for names of addresses; called when objects have come or will
+ * go. Context: any; errno stays.
+ */
 void strata_user_look(void);
 
 /**

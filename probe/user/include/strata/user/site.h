@@ -13,7 +13,7 @@
 
 #include <strata/user/object.h>
 
-/* gcc moves what is behind a cold label out of the way; clang has no such labels. */
+/* gcc moves code after a cold label out of the way; clang has no such labels. */
 #ifdef __clang__
 #define STRATA_USER_COLD
 #else

@@ -80,8 +80,8 @@ STRATA_USER_INLINE void strata_user_span_leave(struct strata_user_span *span)
 #define STRATA_USER_SPAN_NAME_(name, line) name##line
 
 /*
- * Records the begin first: if a field's value throws, neither end is recorded, and no begin is
- * without an end.
+ * Records the begin first: if computing a field's value throws an exception, neither end is recorded, and no begin
+ * lacks its end.
  */
 #define STRATA_USER_SPAN(provider, event, identifier, variable, ...)                     \
 	STRATA_USER_SPAN_VARIABLE(variable);                                             \

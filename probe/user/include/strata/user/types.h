@@ -32,7 +32,7 @@ namespace strata_user
 template <class T> using value = std::remove_cv_t<std::decay_t<T>>;
 template <class T> using element = std::remove_cv_t<std::remove_pointer_t<std::decay_t<T>>>;
 
-/* void, and what has no size, is 0 bytes: no type that a record can hold. */
+/* Gives `void` and types without a size the size 0, which no type of a record has. */
 template <class T, bool has_size> struct size_of {
 	static constexpr unsigned value = unsigned(sizeof(T));
 };
@@ -70,7 +70,7 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 
 #define STRATA_USER_NULL nullptr
 
-/* Casts that -Wold-style-cast has nothing against: of numbers, and of what points. */
+/* Casts between numbers or between pointers, in a form that -Wold-style-cast accepts. */
 #define STRATA_USER_CAST(type, ...)    static_cast<type>(__VA_ARGS__)
 #define STRATA_USER_ADDRESS(type, ...) reinterpret_cast<type>(__VA_ARGS__)
 
@@ -130,7 +130,7 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 
 #define STRATA_USER_TO_STORED(type, ...) ((type)(__VA_ARGS__))
 
-/* The standard type of the same size: gcc gives a bit-field's value a type of as many bits. */
+/* The standard type of the same size. gcc gives the value of a bit-field a type with as many bits as the field. */
 #define STRATA_USER_STORED(type)                                                      \
 	__typeof__(__builtin_choose_expr(                                             \
 		STRATA_USER_IS_FLOAT(type), (type)0,                                  \

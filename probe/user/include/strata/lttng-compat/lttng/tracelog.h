@@ -104,7 +104,7 @@ static const struct strata_lttng_provider *const strata_lttng_listed_tracelog ST
 		}                                                                                  \
 	} while (0)
 
-/* One step more, so that TRACE_* is replaced by what it stands for. */
+/* Expands the arguments once more, so that TRACE_* is replaced by its number. */
 #define lttng_ust_tracelog(level, fmt, ...) \
 	STRATA_LTTNG_TRACELOG(strata_lttng_printf, level, fmt, ##__VA_ARGS__)
 #define lttng_ust_vtracelog(level, fmt, ap) \
