@@ -808,6 +808,12 @@ def bombs():
             why = run.complaint((0, *statuses) if action[0] == "list" else statuses)
             if why:
                 bad(f"{' '.join(action)}: {name}", run, why)
+        if name == "members_many_shown":
+            # As many as a block may have: 0.1 s, and no product of their number with itself.
+            run = Run("view", "--format=short", path, limit=1)
+            why = run.complaint(statuses)
+            if why:
+                bad(f"short: {name}", run, why)
         shutil.rmtree(path)
 
 

@@ -143,6 +143,7 @@ def bombs():
             + " }; };\n",
         ),
         "members_many": fields(" ".join(f"u8 m{n};" for n in range(200000))),
+        "members_many_shown": fields(" ".join(f"u8 m{n};" for n in range(20000)), bytes(20000)),
         "events_many": text(
             "",
             both,

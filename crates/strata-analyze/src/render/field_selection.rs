@@ -1,5 +1,7 @@
 //! The choice of the fields that are shown: the requested ones, without fields that only a reader of the format needs.
 
+use std::collections::HashSet;
+
 use strata_ctf::read::{FieldInfo, Reader, Visit};
 use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structure};
 
@@ -266,11 +268,12 @@ impl ShownPart {
             ShownPart::Some(node) => node,
         };
         let named = |name: &str| fields.is_some_and(|fields| fields.names(part, name));
+        // Found once: a class may have tens of thousands of members.
+        let of_part = lengths(structure).filter(|place| place.scope == scope(part));
+        let lengths: HashSet<u32> = of_part.filter_map(|it| it.path.first().copied()).collect();
         if let ShownInner::Members(nodes) = &mut node.inner {
             for (index, (member, node)) in structure.members.iter().zip(nodes).enumerate() {
-                let is_length = lengths(structure).any(|place| {
-                    place.scope == scope(part) && place.path.first() == Some(&(index as u32))
-                });
+                let is_length = lengths.contains(&(index as u32));
                 if (hidden.contains(&member.name.as_str()) || is_length) && !named(&member.name) {
                     node.shown = false;
                 }
