@@ -22,8 +22,12 @@ pub(super) const DEPTH_MAX: usize = 256;
 const TABLE_MAX: u64 = 1 << 20;
 /// The most bytes of a name, and of a path.
 pub(super) const NAME_MAX: usize = 4096;
-/// The most inlined calls around an address that are named.
+/// The most inlined calls around an address that are named, and the bytes of names and paths after which no further one
+/// is.
 const INLINED_MAX: usize = 64;
+const INLINED_BYTES: usize = 16 << 10;
+/// The number of source files whose paths are read at once.
+const PATHS_AT_ONCE: u32 = 64;
 /// The most entries, each referring to the next, in which a name is searched.
 const ORIGINS: usize = 16;
 
@@ -66,6 +70,8 @@ enum Not {
     Small,
     /// The memory limit is used up.
     Room,
+    /// The names of the inlined calls at an address have more than [`INLINED_BYTES`].
+    Long,
     /// The search takes too long.
     Time,
 }
@@ -327,13 +333,18 @@ impl Lines {
                 "its debug information takes more than what is left of the {} for all files and processes",
                 size(BYTES_MAX)
             ),
+            Not::Long => format!(
+                "the names of calls that are inlined in each other have {} and more",
+                size(INLINED_BYTES as u64)
+            ),
             Not::Time => "its debug information takes too long to be read".to_owned(),
         };
         self.is_over |= matches!(not, Not::Time);
-        let name = &self.name;
-        self.budget.remark(format!(
-            "{name}: {why}: some of its functions have the names of the table of symbols, and no lines"
-        ));
+        let less = match not {
+            Not::Long => "the outer ones are not named",
+            _ => "some of its functions have the names of the table of symbols, and no lines",
+        };
+        self.budget.remark(format!("{}: {why}: {less}", self.name));
     }
 
     fn dwarf(&self) -> Dwarf<Bytes<'_>> {
@@ -675,9 +686,18 @@ impl Lines {
             known.function = name.map(|name| (name, address.saturating_sub(begin)));
         }
         // The innermost call has the line of the address, and what is around a call has the line of that call.
+        let mut bytes = 0;
         for call in calls {
-            let line = self.line(index, place)?;
-            known.inlined.extend(self.name(index, call.entry)?.map(|name| (name, line)));
+            if bytes <= INLINED_BYTES {
+                let line = self.line(index, place)?;
+                if let Some(name) = self.name(index, call.entry)? {
+                    bytes += name.len() + line.as_ref().map_or(0, |(path, _)| path.len());
+                    known.inlined.push((name, line));
+                }
+                if bytes > INLINED_BYTES {
+                    self.say(Not::Long);
+                }
+            }
             place = Some((call.file, call.line));
         }
         known.line = self.line(index, place)?;
@@ -739,48 +759,63 @@ impl Lines {
         if let Some(known) = self.codes.get(&index).and_then(|code| code.paths.get(&file)) {
             return Ok(known.clone());
         }
-        let found = self.read_path(index, file);
-        let path: Option<Arc<[u8]>> = match &found {
-            Ok(path) => Some(path.as_slice().into()),
-            Err(_) => None,
+        // To find one file, all that are before it in the table are read.
+        let first = file - file % PATHS_AT_ONCE;
+        let (found, failed) = match self.read_paths(index, first) {
+            Ok(found) => (found, None),
+            Err(Not::Said) => (Vec::new(), None),
+            Err(not) => (Vec::new(), Some(not)),
         };
-        let Some(code) = self.codes.get_mut(&index) else { return Ok(path) };
-        if code.charge.add(128 + path.as_ref().map_or(0, |path| path.len() as u64)) {
-            code.paths.insert(file, path.clone());
+        let mut paths = (first..).zip(found).map(|(file, path)| (file, path.map(Arc::from)));
+        let mut asked = None;
+        let Some(code) = self.codes.get_mut(&index) else { return Ok(None) };
+        let mut keep = |file, path: Option<Arc<[u8]>>| {
+            if code.charge.add(128 + path.as_ref().map_or(0, |path| path.len() as u64)) {
+                code.paths.insert(file, path);
+            }
+        };
+        for (number, path) in &mut paths {
+            match number == file {
+                true => asked = path,
+                false => keep(number, path),
+            }
         }
-        match found {
-            Ok(_) | Err(Not::Said) => Ok(path),
-            Err(not) => Err(not),
-        }
+        keep(file, asked.clone());
+        failed.map_or(Ok(asked), Err)
     }
 
-    fn read_path(&self, index: u32, file: u32) -> Result<Vec<u8>, Not> {
+    /// Returns the paths of up to [`PATHS_AT_ONCE`] files of a unit, from the one with this number on; `None` for a file
+    /// that is not in the unit's table.
+    fn read_paths(&self, index: u32, first: u32) -> Result<Vec<Option<Vec<u8>>>, Not> {
         let dwarf = self.dwarf();
         let offset = self.units.get(index as usize).copied().ok_or(Not::Said)?;
         let head = self.unit(&dwarf, offset)?;
         let program = self.line_header(&head)?;
         let header = program.header();
-        let file = header.file(file.into()).ok_or(Not::Said)?;
-        let mut path = head.unit.comp_dir.map_or_else(Vec::new, text);
-        let mut add = |value| {
-            let part = text(dwarf.attr_string(&head.unit, value)?);
-            if part.first() == Some(&b'/') {
-                path.clear();
-            } else if !path.is_empty() && path.last() != Some(&b'/') {
-                path.push(b'/');
+        let path = |number: u32| {
+            let file = header.file(number.into())?;
+            let mut path = head.unit.comp_dir.map_or_else(Vec::new, text);
+            let mut add = |value| {
+                let part = text(dwarf.attr_string(&head.unit, value).ok()?);
+                if part.first() == Some(&b'/') {
+                    path.clear();
+                } else if !path.is_empty() && path.last() != Some(&b'/') {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(&part);
+                path.truncate(NAME_MAX);
+                Some(())
+            };
+            // The folder of number 0 is the unit's.
+            if file.directory_index() != 0 {
+                if let Some(folder) = file.directory(header) {
+                    add(folder)?;
+                }
             }
-            path.extend_from_slice(&part);
-            path.truncate(NAME_MAX);
-            Ok::<_, gimli::Error>(())
+            add(file.path_name())?;
+            Some(path)
         };
-        // The folder of number 0 is the unit's.
-        if file.directory_index() != 0 {
-            if let Some(folder) = file.directory(header) {
-                add(folder)?;
-            }
-        }
-        add(file.path_name())?;
-        Ok(path)
+        Ok((first..first.saturating_add(PATHS_AT_ONCE)).map(path).collect())
     }
 }
 

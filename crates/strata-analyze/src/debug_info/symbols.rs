@@ -177,13 +177,23 @@ impl Symbols {
     /// Returns the function and line at an address of the file.
     pub fn find(&mut self, address: u64) -> KnownAddress {
         let mut known = self.lines.as_mut().map(|lines| lines.find(address)).unwrap_or_default();
-        if known.function.is_none() {
+        let of_symbol = |begin: Option<u64>| {
             let behind = self.functions.partition_point(|it| it.begin <= address);
-            let function = behind.checked_sub(1).and_then(|index| self.functions.get(index));
-            let function = function.filter(|it| it.bytes == 0 || address - it.begin < it.bytes);
-            known.function =
-                function.and_then(|it| Some((self.name(it.name)?, address - it.begin)));
-        }
+            let function = behind.checked_sub(1).and_then(|index| self.functions.get(index))?;
+            let is_it = function.bytes == 0 || address - function.begin < function.bytes;
+            let is_there = begin.is_none_or(|begin| begin == function.begin);
+            let name = self.name(function.name).filter(|_| is_it && is_there)?;
+            Some((name, address - function.begin))
+        };
+        known.function = match known.function.take() {
+            None => of_symbol(None),
+            Some(function) if is_mangled(&function.0) => Some(function),
+            // Without its mangled name, a function has no namespace and no type: a lambda is `operator()`.
+            Some((name, offset)) => {
+                let symbol = of_symbol(address.checked_sub(offset));
+                symbol.filter(|(name, _)| is_mangled(name)).or(Some((name, offset)))
+            }
+        };
         known
     }
 
@@ -208,6 +218,11 @@ impl Symbols {
         name.truncate(end);
         Some(name)
     }
+}
+
+/// Returns true for the name of a function of C++ or Rust that tells its namespace and types.
+fn is_mangled(name: &[u8]) -> bool {
+    name.starts_with(b"_Z") || name.starts_with(b"_R")
 }
 
 #[cfg(test)]
