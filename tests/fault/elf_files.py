@@ -46,10 +46,13 @@ def elf(path, sections, apparent=None):
     return path
 
 
-# Abbreviations: 1 unit, 2 function, 3 inlined call, 4 block, 5 name space; all with children. 6: a name.
+# Abbreviations: 1 unit, 2 function, 3 inlined call, 4 block, 5 name space; all with children. 6: an inlined call with its origin
+# and the line of the call, with children. 7: a function with a name, 8: one whose name is that of another entry, 9: an inlined
+# call whose ranges are in a list.
 ABBREVIATIONS = bytes.fromhex(
     "01 11 01 11 01 12 07 10 17 00 00  02 2e 01 11 01 12 07 03 08 00 00  03 1d 01 11 01 12 07 00 00"
-    "04 0b 01 00 00  05 39 01 00 00 00"
+    "04 0b 01 00 00  05 39 01 00 00  06 1d 01 11 01 12 07 31 10 58 06 59 06 00 00"
+    "07 2e 00 03 08 00 00  08 2e 00 31 10 00 00  09 1d 00 55 17 31 10 00 00 00"
 )
 CODE, CODE_BYTES = 0x100000, 0x100000
 
@@ -60,9 +63,9 @@ def unit(body):
     return struct.pack("<I", len(data)) + data
 
 
-def program(body):
-    """.debug_line of one unit, whose line program this is."""
-    head = bytes([1, 1, 1, 0xFB, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1]) + b"\0" + b"a.c\0\0\0\0" + b"\0"
+def program(body, files=b"a.c\0\0\0\0"):
+    """.debug_line of one unit, whose line program and source files these are."""
+    head = bytes([1, 1, 1, 0xFB, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1]) + b"\0" + files + b"\0"
     data = struct.pack("<HI", 4, len(head)) + head + body
     return struct.pack("<I", len(data)) + data
 
@@ -78,6 +81,16 @@ def dwarf(path, body, rows=b"\x13" * 16):
         ".debug_abbrev": (1, "", ABBREVIATIONS),
         ".debug_line": (1, "", program(ROWS_BEGIN + rows + ROWS_END)),
     })
+
+
+def named_calls(depth, origin, file=1):
+    """Inlined calls in each other, whose name is at an offset of the section, and whose calls are in a file."""
+    call = b"\6" + struct.pack("<QQIII", CODE, CODE_BYTES, origin, file, 7)
+    return call * depth + b"\0" * depth
+
+
+# Where the first entry of a unit's body is in the section: behind the heads of the section and of the unit.
+BODY = 4 + 7 + 21
 
 
 def function(inner, name=b"deep"):

@@ -1,9 +1,10 @@
-"""Memory of all that reads a trace, of input that grows: ten kinds, each in two sizes.
+"""Memory of all that reads a trace, of input that grows, each kind in two sizes.
 
 Usage: growth.py STRATA FOLDER [KIND...]. What is kept is bounded in bytes, whatever there is ever more of.
 """
 
 import ctypes
+import lzma
 import os
 import resource
 import shutil
@@ -11,7 +12,9 @@ import struct
 import subprocess
 import sys
 
-from elf_files import ABBREVIATIONS, CODE, CODE_BYTES, dwarf, elf, function, uleb, unit
+from elf_files import (
+    ABBREVIATIONS, BODY, CODE, CODE_BYTES, ROWS_BEGIN, ROWS_END, dwarf, elf, function, named_calls, program, uleb, unit,
+)
 
 STRATA, FOLDER = sys.argv[1:3]
 # Peak memory of any command, and of the larger input more than of the smaller one [byte].
@@ -221,7 +224,7 @@ def waits(folder, size):
 
 def abbreviations(folder, size):
     """A table of abbreviations that is far larger than what uses it."""
-    many = b"".join(uleb(at) + b"\x2e\1\3\x08\0\0" for at in range(7, 7 + size * 20))
+    many = b"".join(uleb(at) + b"\x2e\1\3\x08\0\0" for at in range(10, 10 + size * 20))
     path = elf(folder + ".elf", {
         ".debug_info": (1, "", unit(function(b""))),
         ".debug_abbrev": (1, "", ABBREVIATIONS[:-1] + many + b"\0"),
@@ -229,11 +232,134 @@ def abbreviations(folder, size):
     return one_file(folder, path)
 
 
+def long_names(folder, size):
+    """Deep stacks, in each of whose frames many calls of a function with a long name are inlined."""
+    names = b"\7" + b"n" * 4000 + b"\0"
+    path = dwarf(folder + ".elf", names + function(named_calls(60, BODY)), b"\x21" * 250)
+    trace = Trace(folder)
+    trace.map(7, 0x10000000, 0x10000000 + (1 << 32), path)
+    for at in range(size // 1000):
+        trace.sample(7, [0x10000000 + CODE + (at * 300 + depth) % CODE_BYTES for depth in range(300)])
+    return trace.end()
+
+
+def origins(folder, size):
+    """Entries that have no name and refer to each other, in units whose table of abbreviations is large."""
+    many = b"".join(uleb(at) + b"\x2e\1\3\x08\0\0" for at in range(10, 10 + size * 10))
+    body = b"\x08" + struct.pack("<I", BODY + 5) + b"\x08" + struct.pack("<I", BODY)
+    path = elf(folder + ".elf", {
+        ".debug_info": (1, "", unit(body + function(named_calls(60, BODY)))),
+        ".debug_abbrev": (1, "", ABBREVIATIONS[:-1] + many + b"\0"),
+        ".debug_line": (1, "", program(ROWS_BEGIN + b"\x21" * 250 + ROWS_END)),
+    })
+    return one_file(folder, path, [CODE + at for at in range(2000)])
+
+
+def shared_ranges(folder, size):
+    """Inlined calls that all have one long list of ranges."""
+    ranges = b"".join(struct.pack("<QQ", CODE + at % 7, CODE + CODE_BYTES) for at in range(size)) + bytes(16)
+    calls = (b"\x09" + struct.pack("<II", 0, BODY)) * (size // 50)
+    path = elf(folder + ".elf", {
+        ".debug_info": (1, "", unit(b"\7one\0" + function(calls))),
+        ".debug_abbrev": (1, "", ABBREVIATIONS),
+        ".debug_ranges": (1, "", ranges),
+        ".debug_line": (1, "", program(ROWS_BEGIN + b"\x21" * 250 + ROWS_END)),
+    })
+    return one_file(folder, path, [CODE + at for at in range(200)])
+
+
+def files(folder, size):
+    """Lines of ever new source files, whose names are in a large head."""
+    size //= 2
+    rows = b"".join(b"\4" + uleb(1 + at) + b"\x21" for at in range(size))
+    names = b"".join(b"%06d.c" % at + b"\0\0\0\0" for at in range(size))
+    path = elf(folder + ".elf", {
+        ".debug_info": (1, "", unit(function(b""))),
+        ".debug_abbrev": (1, "", ABBREVIATIONS),
+        ".debug_line": (1, "", program(ROWS_BEGIN + rows + ROWS_END, names)),
+    })
+    return one_file(folder, path, [CODE + at for at in range(size)])
+
+
+def units(folder, size):
+    """Ever more units that have all code."""
+    one = unit(function(named_calls(3, BODY)))
+    path = elf(folder + ".elf", {
+        ".debug_info": (1, "", one * (size // 4)),
+        ".debug_abbrev": (1, "", ABBREVIATIONS),
+        ".debug_line": (1, "", program(ROWS_BEGIN + b"\x21" * 250 + ROWS_END)),
+    })
+    return one_file(folder, path, [CODE + at for at in range(200)])
+
+
+def links(folder, size):
+    """Files whose debug links and alternate files are themselves, and each other in a circle."""
+    trace = Trace(folder)
+    below = folder + ".elf"
+    os.makedirs(below)
+    for at in range(size // 20):
+        name, other = b"%d" % at, b"%d" % (at if at % 2 else (at + 2) % (size // 20))
+        link = other + bytes(4 - len(other) % 4)
+        path = elf(os.path.join(below, name.decode()), {
+            ".symtab": (2, ".strtab", struct.pack("<IBBHQQ", 1, 2, 0, 1, CODE, 64)),
+            ".strtab": (3, "", b"\0function\0"),
+            ".gnu_debuglink": (1, "", link + struct.pack("<I", at)),
+            ".gnu_debugaltlink": (1, "", other + b"\0" + bytes(20)),
+        })
+        trace.map(7, 0x10000 * (at + 1), 0x10000 * (at + 1) + (1 << 16), path, CODE)
+        trace.sample(7, [0x10000 * (at + 1) + 8])
+    return trace.end()
+
+
+def objects(folder, size):
+    """Ever more files, each with symbols and lines."""
+    trace = Trace(folder)
+    below = folder + ".elf"
+    os.makedirs(below)
+    symbol = b"".join(struct.pack("<IBBHQQ", 1, 2, 0, 1, CODE + at, 1) for at in range(500))
+    for at in range(size // 10):
+        path = elf(os.path.join(below, str(at)), {
+            ".symtab": (2, ".strtab", symbol),
+            ".strtab": (3, "", b"\0function\0"),
+            ".debug_info": (1, "", unit(function(b""))),
+            ".debug_abbrev": (1, "", ABBREVIATIONS),
+            ".debug_line": (1, "", program(ROWS_BEGIN + b"\x21" * 900 + ROWS_END)),
+        })
+        trace.map(7, 0x10000 * (at + 1), 0x10000 * (at + 1) + (1 << 16), path, CODE)
+        trace.sample(7, [0x10000 * (at + 1) + 8])
+    return trace.end()
+
+
+def sections(folder, size):
+    """Files of many sections, each of which is a note."""
+    trace = Trace(folder)
+    below = folder + ".elf"
+    os.makedirs(below)
+    note = struct.pack("<III", 4, 1 << 20, 9) + b"GNU\0" + bytes(1 << 16)
+    for at in range(size // 1000):
+        path = elf(os.path.join(below, str(at)), {f".note{number}": (7, "", note if number < 8 else b"") for number in range(60000)})
+        trace.map(7, 0x10000 * (at + 1), 0x10000 * (at + 1) + (1 << 16), path, CODE)
+        trace.sample(7, [0x10000 * (at + 1) + 8])
+    return trace.end()
+
+
+def packed(folder, size):
+    """Symbols that are far larger when they are unpacked."""
+    inner = elf(folder + ".elf", {
+        ".symtab": (2, ".strtab", b"".join(struct.pack("<IBBHQQ", 1, 2, 0, 1, CODE + at, 1) for at in range(size * 60))),
+        ".strtab": (3, "", b"\0" + b"n" * 4000 + b"\0"),
+    })
+    with open(inner, "rb") as file:
+        data = lzma.compress(file.read(), preset=1)
+    path = elf(inner, {".gnu_debugdata": (1, "", data)})
+    return one_file(folder, path, [CODE + at for at in range(2000)])
+
+
 KINDS = {
     kind.__name__: kind
     for kind in (
         inlined, blocks, rows, symbols, sparse, compressed, forks, changed_forks, places, paths, threads,
-        abbreviations, stacks, waits,
+        abbreviations, stacks, waits, long_names, origins, shared_ranges, files, units, links, objects, sections, packed,
     )
 }
 SIZES = 10000, 20000
@@ -331,7 +457,9 @@ def main():
                 print(f"BAD {name}: strata {' '.join(command)} {made[1]}: {why}\n{text[:2000]}")
         for path in made:
             shutil.rmtree(path)
-            if os.path.exists(path + ".elf"):
+            if os.path.isdir(path + ".elf"):
+                shutil.rmtree(path + ".elf")
+            elif os.path.exists(path + ".elf"):
                 os.unlink(path + ".elf")
         print(f"{name}: at most {highest >> 20} MiB, {slowest:.1f} s", flush=True)
     sys.exit(1 if bad else 0)
