@@ -15,10 +15,10 @@ use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Group, Request, VERDICT};
 use strata_kernel::filter::cgroup;
-use strata_session::daemon::process::{self, AtOnce};
+use strata_session::daemon::{process, AtOnce};
 use strata_session::plan::{Change, Plan};
 use strata_session::report::Notice;
-use strata_session::KeptPlan;
+use strata_session::{some_are_there, KeptPlan};
 
 use crate::flags::kept::Planned;
 use crate::flags::output_format::AnswerFlags;
@@ -128,7 +128,8 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     match flags.of_session {
         true => {
             background::leave_terminal();
-            stand(background::claim(&flags.name)?, KeptPlan::new(plan, flags.group.clone()), None)
+            let kept = KeptPlan::new(plan, flags.group.clone());
+            stand(background::claim(&flags.name)?, kept, None, false)
         }
         false => {
             let next = format!("strata enable-event -s {} -u 'PROVIDER:*', then ", flags.name);
@@ -156,6 +157,8 @@ fn check_keep(plan: &Plan) -> Result<()> {
 pub fn record(flags: &RecordFlags) -> Result<u8> {
     let name = flags.background.as_deref().unwrap_or_default();
     // Check first what may fail, so that no session is begun in vain.
+    let processes = flags.processes()?;
+    some_are_there(&processes.iter().map(|(_, pid)| *pid).collect::<Vec<_>>())?;
     let programs = match flags.has_command() {
         true => None,
         false => preload_advice::programs(&flags.libc)?,
@@ -179,10 +182,18 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     if flags.of_session {
         background::leave_terminal();
         let kept = KeptPlan { stop_ends: true, ..KeptPlan::new(plan, flags.group.clone()) };
-        return serve(background::claim(name)?, kept, may_lack_kernel);
+        let claim = background::claim(name)?;
+        if kept.plan.transient.command.is_empty() {
+            return serve(claim, kept, may_lack_kernel);
+        }
+        // The command's exit status is that of the session.
+        let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
+        return stand(claim, kept, Some(at_once), flags.strict);
     }
-    let spawned = background::spawn(name, false, Until::Records)?;
-    if let (Some(why), Ok(_)) = (&no_kernel, &spawned) {
+    let spawned = background::spawn(name, flags.has_command(), Until::Records)?;
+    // At the end of a command, the report says it.
+    let is_told_later = !plan.transient.command.is_empty() && !plan.transient.everyone;
+    if let (Some(why), Ok(_), false) = (&no_kernel, &spawned, is_told_later) {
         let weight = messages::weight_of_no_kernel(why);
         let text = messages::notice(&Notice::NoKernel(why.clone())).unwrap_or_default();
         if weight != Weight::Talk || begun.talks() {
@@ -195,6 +206,10 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         ));
     }
     begun.remarks.extend(remarks.into_iter().chain(programs));
+    begun.remarks.extend(messages::found_by_name(&processes));
+    if let Some(of) = flags.ends_with_process() {
+        begun.remarks.push(format!("because of {of} it is not made again if it is killed"));
+    }
     if flags.keep {
         begun.remarks.push(format!(
             "the kernel goes on if that is killed, and `strata start {name}` takes it up again"
@@ -288,13 +303,13 @@ pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
 /// if only the kernel's part fails.
 pub fn serve(claim: Claim, kept: KeptPlan, may_lack_kernel: bool) -> Result<u8> {
     let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
-    let status = stand(claim, kept, Some(at_once))?;
+    let status = stand(claim, kept, Some(at_once), false)?;
     // Losses were reported; they are no failure that starting the service again would repair.
     Ok(if status == 1 { 0 } else { status })
 }
 
 /// Runs the session's own process. Returns the exit status.
-pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>) -> Result<u8> {
+pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, is_strict: bool) -> Result<u8> {
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -304,6 +319,7 @@ pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>) -> Result<u8
             | Notice::NoRoom { .. }
             | Notice::Remote(_)
             | Notice::WaitsForRoom { .. } => Weight::Warning,
+            Notice::NoKernel(ref reason) => messages::weight_of_no_kernel(reason),
             _ => return,
         };
         if let Some(text) = messages::notice(&notice) {
@@ -312,7 +328,7 @@ pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>) -> Result<u8
     };
     let mut end = |report: &_| record::say(report, false);
     let report = process::stand(claim, kept, at_once.as_ref(), talk::warn, &mut hear, &mut end)?;
-    Ok(messages::exit_status(&report, false))
+    Ok(messages::exit_status(&report, is_strict))
 }
 
 /// Calls `act` for the session of this name, or for all sessions. Returns the highest exit status.
@@ -347,7 +363,7 @@ fn start_one(flags: &StartFlags, folder: Folder, name: String) -> Result<u8> {
         background::leave_terminal();
         let claim = folder.claim(&name)?;
         let kept = KeptPlan::of(&claim)?;
-        return stand(claim, kept.anew(), None);
+        return stand(claim, kept.anew(), None, false);
     }
     let was_killed = folder.is_killed(&name);
     if was_killed {

@@ -15,12 +15,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use strata_kernel::tracefs::Tracefs;
+use strata_kernel::Inside;
 use strata_user::Clock;
 
 use crate::daemon::held_rings::count_left;
 use crate::daemon::persistent::KernelKept;
 use crate::daemon::slots::Slots;
-use crate::engine::{Engine, Layers};
+use crate::engine::{in_words, Engine, Layers};
 use crate::error::SessionError;
 use crate::output::folder::{is_own, parts_of};
 use crate::output::retention::{KeptFolders, Leavings};
@@ -64,16 +65,26 @@ pub struct LeftByKilled {
     pub folders: KeptFolders,
 }
 
+/// The request to start a session as soon as it is created.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    /// True to start the session without the kernel if recording the kernel fails.
+    pub may_lack_kernel: bool,
+    /// Called when the session has started to record.
+    pub is_ready: fn(),
+}
+
 /// Runs a session of this name and plan until `stop` is requested; `orders` brings requests in the meantime.
 ///
 /// Calls `notify` from this thread, which keeps the capabilities that a new layer needs.
 ///
 /// # Errors
-/// [`SessionError`]: the session could not be created, and nothing is left of it.
+/// [`SessionError`]: the session could not be created or, with `at_once`, not be started, and nothing is left of it.
 pub fn run(
     name: &str,
     plan: Plan,
     left: LeftByKilled,
+    at_once: Option<&AtOnce>,
     stop: &Stop,
     orders: &Orders,
     notify: &mut dyn FnMut(Notice),
@@ -81,13 +92,23 @@ pub fn run(
     let LeftByKilled { slots, kept, inherited, goes_on, is_again, before, folders } = left;
     plan.check()?;
     memory::reserve_to_begin()?;
+    // This must happen before capabilities are given up.
+    let inside = (!plan.transient.is_none()).then(Inside::look).flatten();
     Tracefs::prepare();
-    keep_for_later();
+    // A command inherits the rights of this thread, and gets what this program was given.
+    let runs = at_once.is_some() && !plan.transient.command.is_empty();
+    if !runs {
+        keep_for_later();
+    }
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     // Used as long as the session has no folder of its own.
     let own = before.iter().filter(|path| is_own(path));
     let parts = own.flat_map(|path| parts_of(path)).take(PARTS_LOOKED_AT).collect();
     let mut engine = Engine::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
+    if let Some((low, path)) = engine.low_space().zip(engine.resources.path()) {
+        engine.resources.leave();
+        return Err(SessionError::Space { path, low });
+    }
     let leavings = Leavings::new(name, engine.plan.retention, folders);
     engine.resources.leavings = Some(Arc::new(leavings));
     engine.slots = slots.map(Arc::new);
@@ -106,6 +127,22 @@ pub fn run(
     if let Err(error) = engine.arm(&engine.plan.clone(), is_again, notify) {
         engine.resources.leave();
         return Err(error);
+    }
+    engine.begun.inside = inside;
+    engine.begun.own.no_kernel.clone_from(&engine.plan.transient.no_kernel);
+    if let Some(at_once) = at_once {
+        if let Err(error) = engine.start_at_once(at_once.may_lack_kernel, notify) {
+            engine.give_up(stop, notify);
+            return Err(match error {
+                // Its own exit status says what is wrong with the command.
+                error @ SessionError::Command(_) => error,
+                error => SessionError::NotStarted { name: name.to_owned(), why: in_words(&error) },
+            });
+        }
+        if runs {
+            keep_for_later();
+        }
+        (at_once.is_ready)();
     }
     Ok(engine.run(stop, orders, notify))
 }

@@ -22,32 +22,31 @@ use std::time::{Duration, Instant};
 
 use strata_collect::Keep;
 use strata_remote::Destination;
-use strata_user::Clock;
 
-use crate::applications::filter_check;
-use crate::applications::Applications;
 use crate::daemon::persistent::{ChannelKept, KernelKept};
 use crate::daemon::slots::{ChannelSlots, Slots};
 use crate::error::SessionError;
-use crate::kernel::{self, KernelLayer};
-use crate::options::Options;
+use crate::options::{KernelOptions, Options};
 use crate::output::folder::below as output_below;
 use crate::output::folder_mark::Made;
 use crate::plan::{
-    Action, Change, Channel, EventRule, LayerOf, Plan, PlanError, Settle, Trigger, Until, CHANNEL,
+    Action, Change, Channel, ChannelOf, EventRule, LayerOf, Plan, PlanError, Settle, Trigger,
+    Until, CHANNEL,
 };
 use crate::record::command::Inherited;
+use crate::record::launch::launch;
+use crate::record::watched::Watched;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, FoundGaps};
 use crate::report::{
-    Counts, EndReason, FilterReport, Notice, Report, RuleReport, EVERY_TRACEPOINT,
+    Counts, EndReason, FilterReport, NoKernel, Notice, RuleReport, EVERY_TRACEPOINT,
 };
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
 use crate::session::control::{ControlRequest, Orders};
 use crate::session::detaching::Detaching;
-use crate::session::disk::DiskLimit;
-use crate::session::layer::{Context, Layer, LayerRule, LayerStatus, Wanted};
+use crate::session::disk::{DiskLimit, LowSpace};
+use crate::session::layer::{Context, Inheritance, Layer, LayerStatus, Wanted};
 use crate::session::recording::Recording;
 use crate::session::resources::Resources;
 use crate::session::shared::Shared;
@@ -59,14 +58,20 @@ use crate::session::status::{
 use crate::session::stop::Stop;
 use crate::session::watch::Watch;
 use crate::session::Session;
+pub(crate) use begun::{Begun, Fixed};
 use checks::{check_kernel_rules, check_probes};
-pub(crate) use fixed::Fixed;
+use layers::of_plan;
+pub(crate) use layers::{LayerMaker, Layers};
 use triggers::{Triggers, Watcher};
+pub(crate) use words::in_words;
+use words::said;
 
+mod begun;
 mod checks;
-mod fixed;
+mod layers;
 pub mod trigger;
 mod triggers;
+mod words;
 
 /// The most losses by CPU in the status of a running session.
 const LOSSES_SHOWN: usize = 96;
@@ -79,51 +84,6 @@ struct MadeChannel {
     /// The options with which the channel was created, which do not change.
     options: Options,
     is_paused: bool,
-}
-
-/// Creates the layers of channels.
-pub(crate) trait LayerMaker {
-    /// Creates the layer of a channel with these options, which were lowered from these rules. The layer records
-    /// nothing yet.
-    ///
-    /// # Errors
-    /// Why the layer cannot be created; nothing is left of it.
-    fn make(
-        &self,
-        layer: LayerOf,
-        asked: (&Options, &[LayerRule]),
-        context: &Arc<Context>,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<Box<dyn Layer>, SessionError>;
-}
-
-/// Creates the layers of a session on this machine.
-pub(crate) struct Layers<'a> {
-    pub(crate) stop: &'a Stop,
-    /// The clock for all layers. Its rate becomes more precise the longer it has run.
-    pub(crate) clock: Arc<Clock>,
-}
-
-impl LayerMaker for Layers<'_> {
-    fn make(
-        &self,
-        layer: LayerOf,
-        (options, rules): (&Options, &[LayerRule]),
-        context: &Arc<Context>,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<Box<dyn Layer>, SessionError> {
-        Ok(match (layer, &options.kernel) {
-            (LayerOf::Kernel, Some(kernel)) => {
-                let asked = kernel::LayerRequest { options, kernel, context, stop: self.stop };
-                Box::new(KernelLayer::begin(&asked, notify).map_err(of_plan)?)
-            }
-            _ => {
-                let (clock, filter) = (Arc::clone(&self.clock), filter_check::program(options)?);
-                let layer = Applications::new(options, context, clock, filter, false)?;
-                Box::new(layer.with_rules(rules))
-            }
-        })
-    }
 }
 
 /// A session that exists, until it is destroyed.
@@ -152,6 +112,10 @@ pub(crate) struct Engine<'a> {
     pub(crate) remarks: Vec<String>,
     /// The request of `strata record`, of which nothing changes; `None` for a session with a plan.
     fixed: Option<Fixed>,
+    /// The command and the named processes, if there are any.
+    pub(crate) begun: Begun,
+    /// True if the command was started: it is recorded by the layers that exist then.
+    has_launched: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -171,7 +135,7 @@ impl<'a> Engine<'a> {
             (Some(to), false) => Some(to.target()?),
             _ => None,
         };
-        let waits = plan.settle.is_none() && remote.is_none();
+        let waits = plan.settle.is_none() && remote.is_none() && plan.transient.is_none();
         let options = Options { goes_on, session, remote, ..options(&plan) };
         let mut resources = Resources::begin(&options, memory)?;
         resources.snapshot_to = plan.to.clone().filter(|_| plan.snapshot);
@@ -208,14 +172,15 @@ impl<'a> Engine<'a> {
             was_early: false,
             remarks: Vec::new(),
             fixed: None,
+            begun: Begun::default(),
+            has_launched: false,
         }
     }
 
     /// Creates the engine of a recording whose layers have begun.
     pub(crate) fn of_record(
-        fixed: Fixed,
-        resources: Resources,
-        session: Session,
+        (fixed, begun, since): (Fixed, Begun, Instant),
+        (resources, session): (Resources, Session),
         maker: Rc<dyn LayerMaker + 'a>,
     ) -> Engine<'a> {
         let options = &fixed.options;
@@ -225,8 +190,9 @@ impl<'a> Engine<'a> {
         plan.until = Until { duration_ms, max_bytes: options.max_bytes };
         Engine {
             state: SessionState::Recording,
-            since: Some(fixed.since),
+            since: Some(since),
             fixed: Some(fixed),
+            begun,
             ..Engine::with("", plan, (resources, session), maker)
         }
     }
@@ -254,21 +220,25 @@ impl<'a> Engine<'a> {
     /// Returns the conditions on which the session ends.
     fn watch<'w>(&mut self, shared: &'w Shared, stop: &'w Stop) -> Watch<'w> {
         let mut watch = Watch::new(shared, stop, self.since.unwrap_or_else(Instant::now));
-        if let Some(fixed) = &mut self.fixed {
-            (watch.running, watch.watched) = (fixed.running.take(), fixed.watched.take());
+        if let Some(fixed) = &self.fixed {
             watch.has_applications = fixed.options.records_applications();
         }
-        self.limit(&mut watch);
+        self.watch_more(&mut watch);
         watch
     }
 
-    /// Sets the end that the plan names, once the session was started.
-    fn limit(&self, watch: &mut Watch<'_>) {
+    /// Sets the ends that the plan names, once the session was started.
+    fn watch_more(&mut self, watch: &mut Watch<'_>) {
         let Some(since) = self.since else { return };
         watch.begin = since;
         watch.deadline = self.plan.until.duration().and_then(|time| since.checked_add(time));
         let limit = self.plan.until.max_bytes.zip(self.resources.path());
         watch.limit = limit.map(|(max, path)| (max, DiskLimit::new(max, &path)));
+        watch.running = self.begun.running.take().or(watch.running.take());
+        watch.watched = self.begun.watched.take().or(watch.watched.take());
+        if self.fixed.is_none() {
+            watch.has_applications = self.has_applications();
+        }
     }
 
     /// Serves requests until there is a reason to end, which it returns.
@@ -281,7 +251,7 @@ impl<'a> Engine<'a> {
         loop {
             let was_started = self.since.is_some();
             let mut obeyed = None;
-            watch.space = self.fixed.is_some().then(|| self.resources.low_space()).flatten();
+            watch.space = self.low_space();
             let end = watch.look(self.session.is_broken(), notify).or_else(|| {
                 // A command's end is waited for instead, and requests are looked at in between.
                 watch.pause(notify, &mut |time| obeyed = orders.next(time))
@@ -291,13 +261,14 @@ impl<'a> Engine<'a> {
             }
             while let Some(asked) = obeyed.take().or_else(|| orders.from.try_recv().ok()) {
                 self.obey(asked, watch.command(), notify);
+                if !was_started {
+                    self.watch_more(watch);
+                }
             }
             self.look_around(watch.stop.user_signals(), notify);
             self.look_at_room(notify);
-            if self.fixed.is_none() {
-                if let Some(why) = self.resources.look_at_disk() {
-                    notify(Notice::WaitsForRoom { why });
-                }
+            if let Some(why) = self.resources.look_at_disk().filter(|_| !self.ends_when_full()) {
+                notify(Notice::WaitsForRoom { why });
             }
             self.resources.look_at_rotation(&self.session, notify);
             self.resources.look_at_remote(notify);
@@ -311,9 +282,19 @@ impl<'a> Engine<'a> {
                 self.remarks.push(why);
             }
             if !was_started {
-                self.limit(watch);
+                self.watch_more(watch);
             }
         }
+    }
+
+    /// Returns whether the session ends when its disk is nearly full: who asked for a recording with an end gets one.
+    fn ends_when_full(&self) -> bool {
+        self.fixed.is_some() || !self.plan.transient.is_none()
+    }
+
+    /// Returns the state of the disk if it has too little free space for a session that ends then.
+    pub(crate) fn low_space(&self) -> Option<LowSpace> {
+        self.ends_when_full().then(|| self.resources.low_space()).flatten()
     }
 
     fn obey(
@@ -387,6 +368,37 @@ impl<'a> Engine<'a> {
         let made = Made::OfTrigger;
         let asked = snapshot::SnapshotRequest { output, to, last: None, made, reply };
         self.resources.snapshot(&self.session, asked);
+    }
+
+    /// Starts to record; without the kernel, if recording the kernel fails and `may_lack_kernel` allows it.
+    pub(crate) fn start_at_once(
+        &mut self,
+        may_lack_kernel: bool,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(), SessionError> {
+        let Err(error) = self.start(notify) else { return Ok(()) };
+        if !may_lack_kernel || matches!(error, SessionError::Command(_)) {
+            return Err(error);
+        }
+        let (layer, channel) = (LayerOf::Kernel, CHANNEL.to_owned());
+        let without = Change::DisableChannel(ChannelOf { layer, channel });
+        let started = self.change(&without, notify).and_then(|()| self.start(notify));
+        if started.is_err() {
+            return Err(error);
+        }
+        let why = in_words(&error);
+        notify(Notice::NoKernel(NoKernel { why: why.clone(), is_failure: true }));
+        if !self.plan.transient.is_none() {
+            self.begun.own.no_kernel = Some(NoKernel { why, is_failure: true });
+        }
+        Ok(())
+    }
+
+    /// Ends a session that could not be started.
+    pub(crate) fn give_up(self, stop: &Stop, notify: &mut dyn FnMut(Notice)) {
+        let shared = Arc::clone(&self.resources.context.shared);
+        let watch = Watch::new(&shared, stop, Instant::now());
+        self.destroy(EndReason::Asked(None), watch, notify);
     }
 
     /// Starts or resumes recording.
@@ -467,23 +479,25 @@ impl<'a> Engine<'a> {
             }
         }
         let mut new = Vec::new();
+        let begins = self.made.is_empty() && records;
         let is_made = |channel: &Channel| {
             self.made.iter().any(|one| one.layer == channel.layer && one.channel == channel.name)
         };
         for channel in plan.channels.iter().filter(|one| records && plan.is_on(one)) {
-            if !is_made(channel) {
-                new.push(self.make(&plan, channel, notify)?);
+            if is_made(channel) {
+                continue;
             }
+            if self.has_launched {
+                let (layer, name) = (channel.layer.name(), &channel.name);
+                let what = format!(
+                    "channel '{name}' is new, and the command is recorded by those from before its start: another one"
+                );
+                return Err(SessionError::Missing { layer, what });
+            }
+            new.push(self.make(&plan, channel, notify)?);
         }
         self.tell(&changes)?;
-        for (made, layer) in new {
-            let folder = folder_of(&made.channel);
-            self.session.add(layer, folder, &mut |notice| {
-                notify(notice);
-                std::ops::ControlFlow::Continue(())
-            });
-            self.made.push(made);
-        }
+        self.add(&plan, new, begins, notify)?;
         for (index, wanted) in changes {
             self.made[index].wanted = wanted;
         }
@@ -500,6 +514,47 @@ impl<'a> Engine<'a> {
             made.is_paused = !is_on;
         }
         Ok(())
+    }
+
+    /// Adds new layers, and starts the command with the first ones.
+    fn add(
+        &mut self,
+        plan: &Plan,
+        new: Vec<(MadeChannel, Box<dyn Layer>)>,
+        begins: bool,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(), SessionError> {
+        let asked = &plan.transient;
+        let command = self.inherited.as_ref().filter(|_| begins && !asked.command.is_empty());
+        let (made, layers): (Vec<_>, Vec<_>) = new.into_iter().unzip();
+        let folders = made.iter().map(|one: &MadeChannel| folder_of(&one.channel));
+        let layers = layers.into_iter().zip(folders).collect();
+        let unpreloaded = &mut self.begun.unpreloaded;
+        let mut start = |inheritance: &Inheritance<'_>| {
+            let Some(inherited) = command else { return Ok(None) };
+            let (running, observer) = launch(asked, inherited, inheritance)?;
+            *unpreloaded = observer;
+            Ok(Some(running))
+        };
+        let running = self.session.add(layers, &mut start, &mut |notice| {
+            notify(notice);
+            std::ops::ControlFlow::Continue(())
+        })?;
+        self.has_launched |= running.is_some();
+        self.made.extend(made);
+        self.begun.running = running;
+        if begins && !asked.pids.is_empty() && !self.session.knows_processes() {
+            let (watched, absent) = Watched::new(&asked.pids);
+            self.begun.watched = Some(watched);
+            if !self.has_applications() {
+                self.begun.absent = absent;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_applications(&self) -> bool {
+        self.made.iter().any(|one| one.layer == LayerOf::User)
     }
 
     /// Changes layers. If one cannot be changed, the layers before it are changed back.
@@ -578,8 +633,9 @@ impl<'a> Engine<'a> {
                 .map(|one| one.join(below.as_deref().unwrap_or("")))
                 .collect(),
         });
-        let mut layer =
-            self.maker.make(channel.layer, (&options, &wanted.rules), &context, notify)?;
+        let kernel = || plan.channel(LayerOf::Kernel, CHANNEL).is_some_and(|one| plan.is_on(one));
+        let asked = (&options, &wanted.rules[..], plan.transient.plain_too && kernel());
+        let mut layer = self.maker.make(channel.layer, asked, &context, notify)?;
         // The kernel's layer begins without rules; the options of applications already contain rules and contexts.
         if channel.layer == LayerOf::Kernel || wanted.is_more_than_rules() {
             layer.change(&wanted).map_err(of_plan)?;
@@ -825,11 +881,16 @@ impl<'a> Engine<'a> {
             watch.outlast(notify);
         }
         let Recording { mut report, detaching } = match self.fixed {
-            Some(fixed) => fixed.report(&self.resources, &watch, end, ended),
+            Some(Fixed { options, .. }) => {
+                let asked = (&options, options.kernel.is_some());
+                self.begun.report(asked, &self.resources, (&watch, end), ended)
+            }
             None => {
                 watch.has_applications = self.made.iter().any(|one| one.layer == LayerOf::User);
-                let nothing_else = (Vec::new(), Report::default());
-                self.resources.report(&options(&self.plan), &watch, end, ended, nothing_else)
+                let wants_kernel =
+                    self.plan.channels.iter().any(|one| one.layer == LayerOf::Kernel);
+                let asked = (&options(&self.plan), wants_kernel);
+                self.begun.report(asked, &self.resources, (&watch, end), ended)
             }
         };
         report.triggers = idle;
@@ -890,20 +951,13 @@ fn report_of<'l>(status: Option<&'l LayerStatus>, rule: &str) -> Option<&'l Rule
     status?.rules.iter().find(|one| one.rule == rule)
 }
 
-/// Rewrites an error's advice on the kernel for sessions.
-fn of_plan(error: SessionError) -> SessionError {
-    match error {
-        SessionError::Kernel { cause, .. } => {
-            let asked = "the kernel's rules (strata disable-event -k --all)".to_owned();
-            SessionError::Kernel { cause, asked }
-        }
-        other => other,
-    }
-}
-
 /// Returns the options that all channels have in common.
 fn options(plan: &Plan) -> Options {
-    Options {
+    let all = Options {
+        kernel: plan
+            .transient
+            .all_processes
+            .then(|| KernelOptions { all_processes: true, ..KernelOptions::default() }),
         output: plan.output.clone(),
         hold: plan.snapshot,
         version: plan.ctf(),
@@ -912,44 +966,15 @@ fn options(plan: &Plan) -> Options {
         retention: plan.retention,
         max_memory: plan.max_memory,
         min_free: plan.min_free.unwrap_or_default(),
-        everyone: true,
         ..Options::default()
-    }
+    };
+    plan.transient.of_whom(all)
 }
 
 /// Returns the folder of a channel's traces; `None` for the default channel, whose traces lie where `strata record`
 /// puts them.
 fn folder_of(channel: &str) -> Option<String> {
     (channel != CHANNEL).then(|| channel.to_owned())
-}
-
-/// Replaces an error by its message, for the requester.
-fn said(done: Result<(), SessionError>) -> Result<(), String> {
-    done.map_err(|error| in_words(&error))
-}
-
-fn in_words(error: &SessionError) -> String {
-    match error {
-        SessionError::NothingSelected(rules) => {
-            let rules = rules.iter().filter(|rule| rule.matched == 0).map(|rule| {
-                let names: Vec<String> =
-                    rule.similar.iter().take(3).map(|name| format!("'{name}'")).collect();
-                let near = match (&rule.excluded, names.is_empty()) {
-                    (Some(why), _) => format!(": {why}"),
-                    (None, true) => String::new(),
-                    (None, false) => format!(". Did you mean {}?", names.join(" or ")),
-                };
-                format!("rule '{}' selects no event of this kernel{near}", rule.rule)
-            });
-            let rules: Vec<String> = rules.collect();
-            match rules.is_empty() {
-                true => error.to_string(),
-                false => rules.join("; "),
-            }
-        }
-        // A message is one line; further lines of the error only show the position in the text.
-        _ => error.in_a_line(),
-    }
 }
 
 #[cfg(test)]

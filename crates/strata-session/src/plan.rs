@@ -5,6 +5,7 @@
 //! plan/change.rs   changes one plan into another
 //! plan/lower.rs    converts a channel to the options of its layer
 //! plan/names.rs    suggestions of similar names
+//! plan/transient.rs  the command and the processes, which end with the session's process
 //! plan/triggers.rs triggers: what happens automatically, and when
 //! ```
 
@@ -36,11 +37,13 @@ mod names;
 #[cfg(test)]
 mod tests;
 pub mod tracked;
+mod transient;
 mod triggers;
 
 pub use change::{
     Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind,
 };
+pub use transient::Transient;
 pub use triggers::{
     Action, Condition, How, Selection, Trigger, PAUSE, SILENCE_MIN, TRIGGERS_MAX, WORDS_MAX,
 };
@@ -134,6 +137,9 @@ pub struct Plan {
     /// The triggers, in the order in which they were added.
     #[serde(default)]
     pub triggers: Vec<Trigger>,
+    /// What ends with the session's process, and is in no file.
+    #[serde(skip)]
+    pub transient: Transient,
 }
 
 /// Conditions on which a session ends by itself. A session that is restored after a kill counts its time anew.
@@ -495,6 +501,7 @@ impl Plan {
             channels: Vec::new(),
             tracked: Tracked::default(),
             triggers: Vec::new(),
+            transient: Transient::default(),
         }
     }
 
@@ -707,6 +714,7 @@ impl Plan {
         let number = channel.num_subbuf.or(self.num_subbuf);
         let default = Options::default();
         let of = match channel.layer {
+            LayerOf::User if !self.transient.is_everyone() => BuffersOf::Program,
             LayerOf::User => BuffersOf::EveryProgram,
             LayerOf::Kernel => BuffersOf::Kernel,
         };
@@ -721,16 +729,16 @@ impl Plan {
     }
 
     fn buffers(&self, size: Option<u64>, number: Option<u32>) -> Options {
-        Options {
+        let all = Options {
             hold: self.snapshot,
             version: self.ctf(),
             vtid: !self.no_vtid,
             subbuf_bytes: size.unwrap_or(SUBBUF_BYTES),
             nr_subbufs: number.unwrap_or(NR_SUBBUFS),
             is_size_given: size.is_some() || number.is_some(),
-            everyone: true,
             ..Options::default()
-        }
+        };
+        self.transient.of_whom(all)
     }
 
     /// Returns the CTF version of the metadata.

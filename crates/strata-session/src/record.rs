@@ -9,9 +9,6 @@
 //!
 //! A recording never ends, stops or delays a program that it records.
 
-use std::ffi::OsString;
-use std::io;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +18,7 @@ use strata_user::{Clock, Program};
 
 use crate::applications::filter_check;
 use crate::applications::Applications;
-use crate::engine::{Engine, Fixed, Layers};
+use crate::engine::{Begun, Engine, Fixed, Layers};
 use crate::error::SessionError;
 use crate::guest::guest_recorder::Relayed;
 use crate::guest::GuestLayer;
@@ -29,12 +26,13 @@ use crate::kernel::default_events;
 use crate::kernel::{self, KernelLayer};
 use crate::options::Options;
 use crate::output::describe::Machine;
-use crate::record::command::{Inherited, Running};
-use crate::record::unpreloaded::Unpreloaded;
+use crate::plan::Transient;
+use crate::record::command::Inherited;
+use crate::record::launch::launch;
 use crate::record::watched::Watched;
-use crate::report::{NoKernel, NotReached, Notice, Report};
+use crate::report::{NoKernel, Notice, Report};
 use crate::session::control::{controls, Orders};
-use crate::session::layer::{Context, Inheritance, Layer};
+use crate::session::layer::{Context, Layer};
 use crate::session::memory;
 use crate::session::recording::Recording;
 use crate::session::resources::Resources;
@@ -42,6 +40,7 @@ use crate::session::stop::Stop;
 use crate::session::Session;
 
 pub mod command;
+pub(crate) mod launch;
 pub mod named;
 mod own_functions;
 pub mod preload;
@@ -99,24 +98,22 @@ pub fn record_with(
     let inside = Inside::look();
     let clock = Arc::new(Clock::new());
     let setup = Setup { options, inherited, context: &resources.context, stop };
-    let begun = match setup.begin(filter, &clock, notify) {
+    let (mut session, begun, since) = match setup.begin(filter, &clock, notify) {
         Ok(begun) => begun,
         Err(error) => {
             resources.leave();
             return Err(error);
         }
     };
-    let Begun { mut session, watched, no_kernel, absent, running, unpreloaded, since } = begun;
     session.run(&mut |notice| {
         notify(notice);
         stop.flow()
     });
-    let own = Report { no_kernel, ..Report::default() };
-    let options = options.clone();
-    let fixed =
-        Fixed { options, running, watched, since, relayed, own, absent, unpreloaded, inside };
+    let fixed = Fixed { options: options.clone(), relayed };
+    let begun = Begun { inside, ..begun };
     let maker = Rc::new(Layers { stop, clock });
-    Ok(Engine::of_record(fixed, resources, session, maker).run(stop, orders, notify))
+    let engine = Engine::of_record((fixed, begun, since), (resources, session), maker);
+    Ok(engine.run(stop, orders, notify))
 }
 
 /// The parts of a recording before anything runs.
@@ -127,31 +124,15 @@ struct Setup<'a> {
     stop: &'a Stop,
 }
 
-/// A session that has begun to record, with the command if there is one.
-struct Begun {
-    session: Session,
-    /// Processes named by process id, if a layer does not notice their end.
-    watched: Option<Watched>,
-    /// Why the kernel is not recorded, if it would have been by default.
-    no_kernel: Option<NoKernel>,
-    /// Processes that were requested and do not exist.
-    absent: Vec<NotReached>,
-    running: Option<Running>,
-    /// The observer of descendants of the command that have preloaded nothing, or why it cannot work.
-    unpreloaded: Option<io::Result<Unpreloaded>>,
-    /// Time when recording began, before the command started.
-    since: Instant,
-}
-
 impl Setup<'_> {
-    /// Creates the layers, and starts the command. `clock`: the longer it has run when a process gets it, the more precise
-    /// is its rate.
+    /// Creates the layers, and starts the command. Also returns when recording began, before the command started. `clock`:
+    /// the longer it has run when a process gets it, the more precise is its rate.
     fn begin(
         &self,
         filter: Option<Program>,
         clock: &Arc<Clock>,
         notify: &mut dyn FnMut(Notice),
-    ) -> Result<Begun, SessionError> {
+    ) -> Result<(Session, Begun, Instant), SessionError> {
         let (options, context) = (self.options, self.context);
         let (kernel, no_kernel) = self.begin_kernel(notify)?;
         if self.stop.flow().is_break() {
@@ -185,16 +166,23 @@ impl Setup<'_> {
         }
         let since = Instant::now();
         session.start();
-        let mut unpreloaded = None;
-        let running = match options.command.is_empty() {
-            true => None,
+        let (running, unpreloaded) = match options.command.is_empty() {
+            true => (None, None),
             false => {
-                let Inheritance { environment, keep_open } = session.inheritance();
-                Some(self.command(&environment, &keep_open, &mut unpreloaded)?)
+                let asked = Transient {
+                    command: options.command.clone(),
+                    libc: options.libc.clone(),
+                    wait_descendants: options.wait_descendants,
+                    ..Transient::default()
+                };
+                let (running, observer) = launch(&asked, &self.inherited, &session.inheritance())?;
+                (Some(running), observer)
             }
         };
         session.begun(running.as_ref());
-        Ok(Begun { session, watched, no_kernel, absent, running, unpreloaded, since })
+        let own = Report { no_kernel, ..Report::default() };
+        let begun = Begun { running, watched, own, absent, unpreloaded, inside: None };
+        Ok((session, begun, since))
     }
 
     /// Prepares the kernel's layer, if it is requested. Otherwise returns why it is not recorded, if it would be by
@@ -229,28 +217,6 @@ impl Setup<'_> {
                 (None, Some(why))
             }
         })
-    }
-
-    /// Starts the command.
-    fn command(
-        &self,
-        environment: &[(OsString, OsString)],
-        keep_open: &[BorrowedFd<'_>],
-        unpreloaded: &mut Option<io::Result<Unpreloaded>>,
-    ) -> Result<Running, SessionError> {
-        let with_descendants = self.options.wait_descendants;
-        if with_descendants {
-            let what = "become the parent of what the command leaves behind (prctl)";
-            Running::adopt_descendants().map_err(|source| SessionError::System { what, source })?;
-        }
-        let command = &self.options.command;
-        let preloaded = preload::environment(&self.options.libc, preload::Starter::Own)?;
-        // This thread starts the command, and the observer follows the programs that this thread starts.
-        *unpreloaded =
-            preloaded.as_ref().map(|(_, value)| Unpreloaded::follow(preload::objects(value)));
-        let environment: Vec<_> = environment.iter().cloned().chain(preloaded).collect();
-        let running = Running::start(command, &environment, keep_open, &self.inherited)?;
-        Ok(running.with_descendants(with_descendants))
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use strata_user::ask_with_these_rights;
 
+use crate::error::SessionError;
 use crate::output::folder::below;
 use crate::record::command::Running;
 use crate::report::{Buffers, EndReason};
@@ -63,24 +64,32 @@ impl Session {
         Session { context, layers, folders }
     }
 
-    /// Adds a layer, which records from now on. `folder`: folder of its traces within snapshots.
+    /// Adds layers with the folders of their traces within snapshots; they record from now on. `launch` starts the command,
+    /// if there is one, when they record.
+    ///
+    /// # Errors
+    /// The command cannot be started; nothing is left of the layers.
     pub(crate) fn add(
         &mut self,
-        mut layer: Box<dyn Layer>,
-        folder: Option<String>,
+        mut new: Vec<(Box<dyn Layer>, Option<String>)>,
+        launch: &mut Launch<'_>,
         tell: &mut Tell<'_>,
-    ) {
+    ) -> Result<Option<Running>, SessionError> {
         // The rights for questions apply to the whole process. Rights for programs are kept, whichever session they
         // belong to.
-        if layer.rights() == Work::Applications {
-            self.ask_with(layer.rights());
+        if new.iter().any(|(layer, _)| layer.rights() == Work::Applications) {
+            self.ask_with(Work::Applications);
         }
-        layer.start();
-        layer.begun(None);
-        layer.run();
-        layer.admit(tell);
-        self.layers.push(layer);
-        self.folders.push(folder);
+        new.iter_mut().for_each(|(layer, _)| layer.start());
+        let running = launch(&inheritance(new.iter().map(|(layer, _)| layer)))?;
+        for (mut layer, folder) in new {
+            layer.begun(running.as_ref());
+            layer.run();
+            layer.admit(tell);
+            self.layers.push(layer);
+            self.folders.push(folder);
+        }
+        Ok(running)
     }
 
     /// Returns the layer that was added as number `index`, from 0.
@@ -103,12 +112,7 @@ impl Session {
 
     /// Returns what a command must inherit for all layers.
     pub(crate) fn inheritance(&self) -> Inheritance<'_> {
-        let mut all = Inheritance::default();
-        for of in self.layers.iter().map(|layer| layer.inheritance()) {
-            all.environment.extend(of.environment);
-            all.keep_open.extend(of.keep_open);
-        }
-        all
+        inheritance(self.layers.iter())
     }
 
     /// Notifies the layers that the command was started, if there is one.
@@ -177,6 +181,19 @@ impl Session {
         self.layers.iter_mut().for_each(|layer| layer.join());
         self.layers.into_iter().map(|layer| layer.end()).collect()
     }
+}
+
+/// Callback that starts the command with what it must inherit; `None` if there is no command.
+pub(crate) type Launch<'l> =
+    dyn FnMut(&Inheritance<'_>) -> Result<Option<Running>, SessionError> + 'l;
+
+fn inheritance<'l>(layers: impl Iterator<Item = &'l Box<dyn Layer>>) -> Inheritance<'l> {
+    let mut all = Inheritance::default();
+    for of in layers.map(|layer| layer.inheritance()) {
+        all.environment.extend(of.environment);
+        all.keep_open.extend(of.keep_open);
+    }
+    all
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 use anyhow::bail;
 use strata_kernel::uprobe;
 use strata_session::options::FLUSH;
-use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan, Until};
+use strata_session::plan::{
+    Change, ContextChange, EnableEvents, LayerOf, Loss, Plan, Transient, Until,
+};
 use strata_session::preload;
 use strata_session::report::{NoKernel, EVERY_TRACEPOINT};
 use strata_session::{kernel_by_default, MinFree, Retention, DEFAULT_KERNEL_RULES};
@@ -41,6 +43,21 @@ impl RecordFlags {
             Some((flag, _)) => return Ok(Err(flag)),
             None => {}
         }
+        match self.ends_with_process() {
+            Some("a COMMAND") if self.keep => bail!(
+                "--keep and a COMMAND: a session that is made again has no command. Leave it out, and start it by itself: all \
+                 programs are recorded"
+            ),
+            Some(flag) if self.keep => bail!(
+                "--keep and {flag}: its number may be another process' by then. Leave it out, and choose whom with `strata track`: \
+                 by name, user or cgroup"
+            ),
+            Some(flag) if !self.retention().is_none() => bail!(
+                "--keep-count, --keep-size and {flag}: these limit what a session leaves that is made again after a kill, and this \
+                 one is not. Use --rotate-count for parts of its trace"
+            ),
+            _ => {}
+        }
         let of_end =
             [("--duration", self.duration.is_some()), ("--max-size", self.max_size.is_some())];
         if let Some((flag, _)) = of_end.into_iter().find(|(_, is_given)| self.keep && *is_given) {
@@ -64,9 +81,13 @@ impl RecordFlags {
     }
 
     fn plan(&self) -> anyhow::Result<Planned> {
-        let mut options = self.options(Vec::new())?;
+        let pids: Vec<u32> = self.processes()?.into_iter().map(|(_, pid)| pid).collect();
+        let mut options = self.options(pids.clone())?;
         let mut remarks: Vec<String> = self.add_hypervisor(&mut options)?.into_iter().collect();
         options.check()?;
+        if self.has_command() && !self.libc.is_empty() {
+            remarks.extend(preload::hint(&self.command, &self.libc));
+        }
         let named = [self.user.clone(), preload::selecting(&self.libc)].concat();
         let left_out = preload::left_out(&self.libc, &self.user);
         let user = match (options.records_applications(), named.is_empty()) {
@@ -159,26 +180,30 @@ impl RecordFlags {
                 channel.num_subbuf = self.kernel_num_subbuf;
             }
         }
+        plan.transient = Transient {
+            command: self.command.clone(),
+            pids,
+            everyone: self.all,
+            all_processes: self.all_processes,
+            libc: self.libc.clone(),
+            wait_descendants: self.wait_descendants,
+            plain_too: by_default.is_some(),
+            no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
+        };
         plan.check()?;
         Ok(Planned { plan, may_lack_kernel, no_kernel, remarks })
+    }
+
+    /// Returns what ends with the session's process, if anything does: a session with it is not made again after a kill.
+    pub fn ends_with_process(&self) -> Option<&'static str> {
+        let command = (!self.command.is_empty()).then_some("a COMMAND");
+        command.or((!self.pid.is_empty()).then_some("--pid"))
     }
 
     /// Returns the first flag that cannot be part of a plan, with the reason.
     fn not_of_plan(&self) -> Option<(&'static str, &'static str)> {
         let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
         let all = [
-            (
-                "a COMMAND",
-                !self.command.is_empty(),
-                "a session that is made again has no command. Leave it out, and start it by itself: all programs are \
-                 recorded",
-            ),
-            (
-                "--pid",
-                !self.pid.is_empty(),
-                "its number may be another process' by then. Leave it out, and choose whom with `strata track`: by name, \
-                 user or cgroup",
-            ),
             (
                 "--probe with an OFFSET or address",
                 self.probe.iter().any(|text| uprobe::is_within(text)),
@@ -299,9 +324,8 @@ mod tests {
         }
         // Without --keep it is recorded all the same, by a session that has none.
         for (words, flag) in [
-            (&["--no-kernel", "--", "true"][..], "a COMMAND"),
-            (&["-p", "1"], "--pid"),
-            (&["--probe", "uprobe:c:malloc+4"], "--probe with an OFFSET or address"),
+            (&["--probe", "uprobe:c:malloc+4"][..], "--probe with an OFFSET or address"),
+            (&["--relay", "tcp:host:1"], "--relay"),
         ] {
             assert_eq!(planned(words).unwrap_err(), format!("no plan: {flag}"));
         }
@@ -338,7 +362,8 @@ mod tests {
         assert!(libc.channels[0].events.iter().all(|one| one.exclude == ["libc:*", "io_all:*"]));
         let alone = of(&["--libc", "malloc"]);
         assert_eq!(rules(&alone), [(LayerOf::User, "libc:*".to_owned(), false)]);
-        assert_eq!(planned(&["--libc", "malloc", "--", "true"]).unwrap_err(), "no plan: a COMMAND");
+        let of = of(&["--no-kernel", "--libc", "malloc", "--", "true"]).transient;
+        assert_eq!((of.command, of.libc.len()), (vec!["true".into()], 1));
     }
 
     #[test]

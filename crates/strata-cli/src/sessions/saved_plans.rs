@@ -177,7 +177,7 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
             return serve(claim, kept.beside(), false);
         }
         background::leave_terminal();
-        return stand(claim, kept, None);
+        return stand(claim, kept, None, false);
     }
     if flags.force && is_there(name) {
         // The report of the old session is printed for people; the answer is that of the new session.

@@ -4,20 +4,18 @@
 //! ```text
 //! main thread       daemon::run: layers, plan, traces
 //! strata-control    the server of the control protocol, see server.rs
-//! strata-start      starts the session if that is requested at its creation, and ends
 //! fdstore           a separate process, which holds programs' memory in case this process is killed
 //! ```
 //!
 //! The files from which the session would be restored are removed when it ends properly. They stay if another process
 //! can still take over: after a kill, or if a restored session could not begin.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread;
 
 use rustix::io::Errno;
 use rustix::process::{getrlimit, Resource};
 use strata_control::{Claim, FOLDERS, KERNEL, PLAN, SLOTS};
-use strata_text::clean;
 
 use crate::daemon::fdstore::FdStore;
 use crate::daemon::fdstore_process::open_fdstore;
@@ -25,40 +23,14 @@ use crate::daemon::kept_plan::KeptPlan;
 use crate::daemon::persistent::KernelKept;
 use crate::daemon::server::{ControlServer, SessionOf, Warn};
 use crate::daemon::slots::Slots;
-use crate::daemon::{self, LeftByKilled};
+use crate::daemon::{self, AtOnce, LeftByKilled};
 use crate::error::SessionError;
 use crate::output::retention::KeptFolders;
-use crate::plan::{Change, ChannelOf, LayerOf, CHANNEL};
 use crate::record::command::Inherited;
 use crate::report::{Notice, Report};
-use crate::session::control::{controls, Controls};
+use crate::session::control::controls;
 use crate::session::privileges::give_up_rights;
 use crate::session::stop::Stop;
-
-/// The request to start a session as soon as it is created.
-#[derive(Clone, Copy, Debug)]
-pub struct AtOnce {
-    /// True to start the session without the kernel if recording the kernel fails.
-    pub may_lack_kernel: bool,
-    /// Called when the session has started to record.
-    pub is_ready: fn(),
-}
-
-impl AtOnce {
-    fn start(self, controls: &Controls, warn: Warn) -> Result<(), String> {
-        let Err(why) = controls.start() else { return Ok(()) };
-        if !self.may_lack_kernel {
-            return Err(why);
-        }
-        let (layer, channel) = (LayerOf::Kernel, CHANNEL.to_owned());
-        let without = controls.change(Change::DisableChannel(ChannelOf { layer, channel }));
-        if without.and_then(|()| controls.start()).is_err() {
-            return Err(why);
-        }
-        warn(format!("kernel not recorded: {}", clean(&why)));
-        Ok(())
-    }
-}
 
 /// Runs the session whose name is claimed, until somebody ends it. Calls `hear` from this thread, `warn` from any thread,
 /// and `end` with the final report. The name is released only when `end` has returned: a client of `strata destroy` takes
@@ -88,10 +60,12 @@ pub fn stand(
     let (controls, orders) = controls();
     let of = SessionOf::Plan { stop_ends };
     let group = group.as_deref();
-    let server = ControlServer::open(claim, of, controls.clone(), &stop, (group, file), warn)?;
+    let server = ControlServer::open(claim, of, controls, &stop, (group, file), warn)?;
     let noting = Arc::clone(&server);
     let write = move |text: &str| noting.keep_open(SLOTS, text);
-    let slots = Slots::new(Box::new(write), &before).ok();
+    // A session that is not restored leaves nothing for another one.
+    let is_restored = plan.transient.is_none();
+    let slots = is_restored.then(|| Slots::new(Box::new(write), &before).ok()).flatten();
     // Everything that the fdstore holds is open in this process too.
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
     // This must happen while there are no other threads.
@@ -109,8 +83,6 @@ pub fn stand(
     let keeper = Arc::clone(&server);
     let write = move |text: &str| keeper.keep(KERNEL, text);
     let kept = plan.keep.then(|| KernelKept::new(&name, &of_kernel, Box::new(write)));
-    // The result of starting the session at once.
-    let begun: OnceLock<Result<(), String>> = OnceLock::new();
     let result = thread::scope(|scope| {
         // However this ends: the scope waits for the thread that serves.
         let closed = Closed(&server);
@@ -123,36 +95,18 @@ pub fn stand(
             .name("strata-control".to_owned())
             .spawn_scoped(scope, serve)
             .map_err(system("make a thread"))?;
-        if let Some(at_once) = at_once {
-            let begin = || {
-                give_up_rights();
-                match begun.get_or_init(|| at_once.start(&controls, warn)) {
-                    Ok(()) => {
-                        // The plan may have changed: the kernel may be left out.
-                        server.keep_plan();
-                        (at_once.is_ready)();
-                    }
-                    Err(_) => stop.request(0),
-                }
-            };
-            thread::Builder::new()
-                .name("strata-start".to_owned())
-                .spawn_scoped(scope, begin)
-                .map_err(system("make a thread"))?;
-        }
         let inherited = Some(inherited);
         let is_again = !is_new;
         let left =
             LeftByKilled { slots, kept, inherited, goes_on, is_again, before: written, folders };
-        let result = daemon::run(&name, plan, left, &stop, &orders, hear);
+        let result = daemon::run(&name, plan, left, at_once, &stop, &orders, hear);
         // Later requests are answered that the session is over, and do not wait.
         drop(orders);
         drop(closed);
         Ok::<_, SessionError>(result)
     });
     let result = result?;
-    let failure = begun.into_inner().and_then(Result::err);
-    if is_new || (result.is_ok() && failure.is_none()) {
+    if is_new || result.is_ok() {
         // Otherwise the session can still be restored, by a process that takes over the remains of the killed one. The
         // files are removed before the fdstore ends: if the fdstore cannot be reached, their absence shows it that
         // nobody will come.
@@ -162,9 +116,6 @@ pub fn stand(
         }
     }
     let report = result?.report;
-    if let Some(why) = failure {
-        return Err(SessionError::NotStarted { name, why });
-    }
     server.keep_verdict(&report);
     end(&report);
     Ok(report)

@@ -188,6 +188,9 @@ impl ControlServer {
         let (Ok(mut plan), Ok(status)) = (self.controls.plan(), self.controls.status()) else {
             return;
         };
+        if !plan.transient.is_none() {
+            return;
+        }
         plan.output = status.output.map(PathBuf::from);
         let (stop_ends, file) = (self.stop_ends(), self.file.clone());
         let text =
@@ -226,9 +229,22 @@ impl ControlServer {
     /// Answers clients until [`ControlServer::close`] is called. A snapshot in progress delays only the client that
     /// requested it.
     pub fn serve(self: &Arc<ControlServer>) {
-        if self.has_plan() {
-            self.keep_plan();
-        }
+        thread::scope(|scope| {
+            // The session answers once it has begun, and may be told to stop before.
+            let first = || self.keep_plan();
+            if self.has_plan() {
+                // Without a thread, the plan is written after the first change.
+                let _ = thread::Builder::new()
+                    .name("strata-plan".to_owned())
+                    .spawn_scoped(scope, first);
+            }
+            self.accept();
+        });
+        // Clients that are being answered get their answer.
+        drop(self.busy.below(1));
+    }
+
+    fn accept(self: &Arc<ControlServer>) {
         while !self.is_over.load(Ordering::Acquire) {
             let Ok(accepted) = self.listener.accept() else {
                 // The process has no descriptors or memory left, which may improve.
@@ -253,8 +269,6 @@ impl ControlServer {
             // Without a thread there is no answer, and the client notices that.
             let _ = thread::Builder::new().name("strata-answer".to_owned()).spawn(answer);
         }
-        // Clients that are being answered get their answer.
-        drop(self.busy.below(1));
     }
 
     /// Notes that the session has ended, and wakes the thread that serves.

@@ -10,7 +10,7 @@ use crate::plan::{
 use crate::report::gaps::Gap;
 use crate::scratch_tests::Scratch;
 use crate::session::control::controls;
-use crate::session::layer::LayerEnd;
+use crate::session::layer::{LayerEnd, LayerRule};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::threads::{Ask, Cut};
@@ -104,7 +104,7 @@ impl LayerMaker for Noting {
     fn make(
         &self,
         layer: LayerOf,
-        (options, _): (&Options, &[LayerRule]),
+        (options, ..): (&Options, &[LayerRule], bool),
         context: &Arc<Context>,
         _: &mut dyn FnMut(Notice),
     ) -> Result<Box<dyn Layer>, SessionError> {
@@ -336,6 +336,25 @@ fn session_ends_when_its_plan_says_and_its_time_counts_from_the_first_start() {
     assert_eq!(bench.end(), Some(EndReason::Duration));
     bench.engine.plan.until.duration_ms = None;
     assert_eq!(bench.end(), None);
+}
+
+#[test]
+fn command_starts_with_the_first_layers_and_no_other_layer_is_made_later() {
+    let mut bench = Bench::new();
+    bench.engine.plan.transient.command = vec!["true".into()];
+    bench.engine.inherited = Some(Inherited::prepare().unwrap());
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.start().unwrap();
+    let (shared, stop) = (Arc::clone(&bench.engine.resources.context.shared), Stop::new());
+    let mut watch = bench.engine.watch(&shared, &stop);
+    assert!(watch.command().is_some());
+    let more = bench.enable(LayerOf::Kernel, "sched_*").unwrap_err();
+    assert!(more.to_string().contains("from before its start"), "{more}");
+    // What exists already can change.
+    bench.enable(LayerOf::User, "b:*").unwrap();
+    assert_eq!(bench.told(), ["user make a:*", "user start", "user change a:*,b:* of "]);
+    assert_eq!(watch.wait(&mut |_| (), &mut |_| false), EndReason::Command);
+    assert!(bench.engine.ends_when_full());
 }
 
 #[test]

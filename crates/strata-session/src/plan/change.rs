@@ -183,6 +183,7 @@ impl Plan {
                 let (rotation, retention) = (plan.rotation, plan.retention);
                 let (max_memory, min_free, ctf2) = (plan.max_memory, plan.min_free, plan.ctf2);
                 let (group_snapshots, to) = (plan.group_snapshots.take(), plan.to.take());
+                let transient = std::mem::take(&mut plan.transient);
                 let other = Plan::clone(other);
                 *plan = Plan {
                     snapshot,
@@ -196,6 +197,7 @@ impl Plan {
                     min_free,
                     ctf2,
                     group_snapshots,
+                    transient,
                     ..other
                 };
             }

@@ -44,8 +44,6 @@ impl Plan {
         if rules.is_empty() {
             return Ok(sized);
         }
-        // All processes are included, since the tracked ones may change.
-        let sized = Options { everyone: true, ..sized };
         let no_context = |error: &dyn std::fmt::Display| PlanError::NoContext(error.to_string());
         Ok(match channel.layer {
             LayerOf::User => {
@@ -78,6 +76,7 @@ impl Plan {
                     contexts,
                     argv_bytes: self.argv_bytes,
                     as_lttng: self.lttng_env,
+                    all_processes: self.transient.all_processes,
                     ..KernelOptions::default()
                 };
                 Options { kernel: Some(kernel), ..sized }

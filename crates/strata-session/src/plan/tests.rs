@@ -543,3 +543,25 @@ fn plan_that_settles_has_two_folders_and_a_size_that_makes_sense() {
         assert!(matches!(plan.check(), Err(PlanError::Settle(_))), "{plan:?}");
     }
 }
+
+#[test]
+fn transient_part_is_lowered_and_in_no_file() {
+    let mut plan = after(&[user(&["a:*"]), kernel(&["sched_switch"])]);
+    plan.transient = Transient { all_processes: true, ..Transient::default() };
+    assert!(plan.transient.is_none() && plan.transient.is_everyone());
+    plan.transient.command = vec!["secret".into()];
+    assert!(!plan.transient.is_none() && !plan.transient.is_everyone());
+    for (channel, all) in plan.channels.iter().zip([None, Some(true)]) {
+        let options = plan.options_of(channel).unwrap();
+        assert_eq!(options.command, plan.transient.command);
+        assert!(!options.everyone);
+        assert_eq!(options.kernel.map(|kernel| kernel.all_processes), all);
+    }
+    let text = plan.to_json();
+    assert!(!text.contains("secret") && !text.contains("transient"), "{text}");
+    let read = Plan::from_json(&text).unwrap();
+    assert_eq!(read.transient, Transient::default());
+    // What replaces the plan does not replace whom it is of.
+    let replaced = plan.changed(&Change::Replace(Box::new(read))).unwrap();
+    assert_eq!(replaced.transient, plan.transient);
+}

@@ -5,10 +5,12 @@ use crate::output::describe::Machine;
 use crate::output::folder::FolderError;
 use crate::output::folder::{TimeStamp, TraceFolder};
 use crate::output::retention::Retention;
-use crate::record::command::CommandError;
+use crate::record::command::{CommandError, Running};
 use crate::report::Report;
 use crate::report::{CommandEnd, EndReason};
-use crate::report::{LayerReport, ProcessReport, RecordingTarget, RuleReport, KERNEL, USER};
+use crate::report::{
+    LayerReport, NotReached, ProcessReport, RecordingTarget, RuleReport, KERNEL, USER,
+};
 use crate::scratch_tests::Scratch;
 use crate::session::disk::MinFree;
 use crate::session::layer::{Context, LayerEnd};
@@ -19,6 +21,7 @@ use crate::session::status::SessionState;
 use crate::session::watch::Watch;
 use std::cell::RefCell;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;

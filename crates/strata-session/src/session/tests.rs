@@ -557,7 +557,8 @@ fn layer_that_is_added_records_at_once_and_its_snapshots_are_in_its_folder() {
     let producer = Producer::new(&channel, HeaderFormat::Compact).unwrap();
     let more = layer(&bench.context, "numbers", channel);
     let goes_on = &mut |_| std::ops::ControlFlow::Continue(());
-    bench.session.add(more, Some("big".to_owned()), goes_on);
+    let none = &mut |_: &Inheritance<'_>| Ok(None);
+    assert!(bench.session.add(vec![(more, Some("big".to_owned()))], none, goes_on).is_ok());
     write(&producer, 100..103);
     let path = scratch.0.join("t");
     assert_eq!(bench.snapshot(&output(&path)).unwrap().records, 8);

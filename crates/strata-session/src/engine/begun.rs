@@ -1,8 +1,6 @@
-//! What a recording of `strata record` has that no plan holds: layers that exist before the engine does, a command, named
-//! processes, the connection to a host's recorder.
+//! The command and the named processes of a session that records them, and what their report adds.
 
 use std::io;
-use std::time::Instant;
 
 use strata_kernel::Inside;
 
@@ -17,16 +15,20 @@ use crate::session::recording::Recording;
 use crate::session::resources::Resources;
 use crate::session::watch::Watch;
 
-/// A recording that was asked for as a whole by `strata record`, with what began before its engine. Its layers are not
-/// made from a plan. It ends with its command or its processes, and when its disk is nearly full.
+/// A recording that was asked for as a whole by `strata record`. Its layers exist before the engine does and are not made
+/// from a plan, and it ends when its disk is nearly full.
 pub(crate) struct Fixed {
     pub(crate) options: Options,
+    pub(crate) relayed: Option<Relayed>,
+}
+
+/// What has begun with the layers: the command, and those who watch it.
+#[derive(Default)]
+pub(crate) struct Begun {
+    /// The command, until its end is waited for.
     pub(crate) running: Option<Running>,
     /// Processes named by process id, if no layer notices their end.
     pub(crate) watched: Option<Watched>,
-    /// The time when recording began, before the command started.
-    pub(crate) since: Instant,
-    pub(crate) relayed: Option<Relayed>,
     /// The part of the report that is known from the beginning: why the kernel is not recorded, if it would have been by
     /// default.
     pub(crate) own: Report,
@@ -38,19 +40,18 @@ pub(crate) struct Fixed {
     pub(crate) inside: Option<Inside>,
 }
 
-impl Fixed {
-    /// Returns the final report of the recording, whose layers have ended.
+impl Begun {
+    /// Returns the final report of a session, whose layers have ended. `wants_kernel`: true if the kernel was requested.
     pub(super) fn report(
         self,
+        (options, wants_kernel): (&Options, bool),
         resources: &Resources,
-        watch: &Watch<'_>,
-        end: EndReason,
+        (watch, end): (&Watch<'_>, EndReason),
         ended: Vec<LayerEnd>,
     ) -> Recording {
-        let mut recording =
-            resources.report(&self.options, watch, end, ended, (self.absent, self.own));
+        let mut recording = resources.report(options, watch, end, ended, (self.absent, self.own));
         let report = &mut recording.report;
-        let (records, wants) = (report.kernel.is_some(), self.options.kernel.is_some());
+        let records = report.kernel.is_some();
         match self.unpreloaded {
             Some(Ok(unpreloaded)) => {
                 let (programs, remarks) = unpreloaded.finish();
@@ -63,7 +64,7 @@ impl Fixed {
             )),
             None => {}
         }
-        report.remarks.extend(self.inside.as_ref().map(|inside| inside.remark(records, wants)));
+        report.remarks.extend(self.inside.as_ref().map(|it| it.remark(records, wants_kernel)));
         recording
     }
 }

@@ -1,0 +1,53 @@
+//! The part of a plan that ends with the session's process: whom it records by number, and the command that it runs.
+
+use std::ffi::OsString;
+
+use crate::options::Options;
+use crate::record::preload::PreloadPart;
+use crate::report::NoKernel;
+
+/// What no file and no message has: a process has another number after a kill, and a command is not run twice. A session
+/// with any of it is not restored after a kill.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transient {
+    /// The command to run; it is recorded with all its descendants. Empty for no command.
+    pub command: Vec<OsString>,
+    /// Running processes to record. If empty, all are recorded, unless there is a command.
+    pub pids: Vec<u32>,
+    /// True to record every process even if there is a command.
+    pub everyone: bool,
+    /// True to record system calls, page faults and similar events of every process.
+    pub all_processes: bool,
+    /// Parts of uninstrumented programs that are recorded by objects preloaded into the command.
+    pub libc: Vec<PreloadPart>,
+    /// True to wait, after the end of the command, for the end of all its descendants.
+    pub wait_descendants: bool,
+    /// True if the kernel's default events are recorded of the processes that are named, whether these have tracepoints
+    /// or not.
+    pub plain_too: bool,
+    /// Why the kernel is not recorded, if it would have been by default.
+    pub no_kernel: Option<NoKernel>,
+}
+
+impl Transient {
+    /// Returns whether the session is the same without it, and so can be restored.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.command.is_empty() && self.pids.is_empty()
+    }
+
+    /// Returns whether every process is recorded.
+    pub(crate) fn is_everyone(&self) -> bool {
+        self.everyone || self.is_none()
+    }
+
+    /// Returns the options for the processes that are named here.
+    pub(crate) fn of_whom(&self, options: Options) -> Options {
+        Options {
+            command: self.command.clone(),
+            pids: self.pids.clone(),
+            everyone: self.is_everyone(),
+            ..options
+        }
+    }
+}
