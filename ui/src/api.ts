@@ -46,6 +46,7 @@ export interface Track {
 	label: string;
 	pid: number | null;
 	tid: number | null;
+	machine?: number;
 	depth: number;
 	count: number;
 	from: number;

@@ -2,7 +2,7 @@
 
 import type { Gap, Overview, PathStep } from "./api";
 import { stepAt } from "./path";
-import type { Band, Row } from "./rows";
+import { type Band, isLossOf, type Row } from "./rows";
 import { nameColour, type Theme } from "./theme";
 import {
 	BLOCKED,
@@ -368,7 +368,8 @@ export class Drawing {
 				if (isState && kind === UNINTERRUPTIBLE) {
 					context.fillStyle = theme.text;
 				}
-				context.fillText(fitted(name, w - 6, this.characterWidth), x + 3, top + (isState ? 5 : band.height / 2 + 0.5));
+				// Wide letters are squeezed: none is written over the end.
+				context.fillText(fitted(name, w - 6, this.characterWidth), x + 3, top + (isState ? 6 : band.height / 2 + 0.5), w - 4);
 			}
 		}
 	}
@@ -481,14 +482,9 @@ export class Drawing {
 	/** Where records were discarded that would be in this row. */
 	private losses(context: CanvasRenderingContext2D, picture: Picture, row: Row, top: number, width: number): void {
 		const { range, gaps, theme } = picture;
-		if (row.isGroup || gaps.length === 0) {
-			return;
-		}
 		const scale = width / (range.to - range.from);
-		const isCpu = row.group.startsWith("cpus-");
 		for (const gap of gaps) {
-			const isHere = (gap.side ?? 0) !== row.side ? false : gap.kernel ? isCpu && (gap.cpu === null || gap.cpu === row.cpu) : gap.pid === row.pid && !isCpu;
-			if (!isHere || gap.to < range.from || gap.from > range.to) {
+			if (gap.to < range.from || gap.from > range.to || !isLossOf(gap, row)) {
 				continue;
 			}
 			const x = (gap.from - range.from) * scale;

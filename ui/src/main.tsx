@@ -580,7 +580,7 @@ function Name({ row, state }: { row: Row; state: State }) {
 				title="pin"
 				onClick={() => state.pin(row.key)}
 			>
-				⌖
+				★
 			</button>
 		</div>
 	);

@@ -1,6 +1,6 @@
 // Which rows there are: tracks put together by process, in an order that stays, those that are open, pinned or searched.
 
-import type { Side, Track } from "./api";
+import type { Gap, Side, Track } from "./api";
 import { IDLE, KINDS, RUNNING, UNKNOWN } from "./tile";
 
 /** A band of a row: the slices of one track. */
@@ -26,7 +26,8 @@ export interface Row {
 	group: string;
 	/** Which trace it is of, where two are compared. */
 	side: Side;
-	/** Marks of what was discarded are those of this CPU, or of this process. */
+	/** Marks of what was discarded are those of this machine's CPU, or of its process. */
+	machine: number;
 	cpu: number | null;
 	pid: number | null;
 }
@@ -35,6 +36,7 @@ export interface Group {
 	key: string;
 	title: string;
 	side: Side;
+	machine: number;
 	/** Of the recorded command, or of what it started. */
 	isMine: boolean;
 	pid: number | null;
@@ -89,7 +91,7 @@ export function groupsOf(tracks: Track[]): Group[] {
 	for (const track of tracks) {
 		let group = groups.get(track.group);
 		if (!group) {
-			group = { key: track.group, title: track.title, side: track.side ?? 0, isMine: false, pid: track.pid, busy: 0, members: [] };
+			group = { key: track.group, title: track.title, side: track.side ?? 0, machine: track.machine ?? 0, isMine: false, pid: track.pid, busy: 0, members: [] };
 			groups.set(track.group, group);
 		}
 		const key = `${track.group}/${memberKey(track)}`;
@@ -209,6 +211,7 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 			bands,
 			group: group.key,
 			side: group.side,
+			machine: group.machine,
 			cpu: member.cpu,
 			pid: group.pid,
 		});
@@ -259,6 +262,7 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 			bands: summary.map((band) => ({ ...band, y: 3 })),
 			group: group.key,
 			side: group.side,
+			machine: group.machine,
 			cpu: null,
 			pid: group.pid,
 		});
@@ -269,6 +273,17 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 		}
 	}
 	return { rows, height: y, hidden };
+}
+
+/** Whether records are missing that would be in this row: of the kernel in that of the CPU, else in those of the process. */
+export function isLossOf(gap: Gap, row: Pick<Row, "group" | "isGroup" | "isOpen" | "side" | "machine" | "cpu" | "pid">): boolean {
+	if ((row.isGroup && row.isOpen) || gap.machine !== row.machine || (gap.side ?? 0) !== row.side) {
+		return false;
+	}
+	if (gap.kernel) {
+		return row.group.startsWith("cpus-") && (gap.cpu === null || row.cpu === null || gap.cpu === row.cpu);
+	}
+	return gap.pid !== null && gap.pid === row.pid;
 }
 
 /** The first row that reaches below a height; as many as there are if none does. */

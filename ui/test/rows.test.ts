@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Track } from "../src/api";
 import { fitted } from "../src/draw";
-import { groupsOf, rowAt, rowsOf, type Shown } from "../src/rows";
+import { groupsOf, isLossOf, rowAt, rowsOf, type Shown } from "../src/rows";
 import { hue, stem } from "../src/theme";
 
 let id = 0;
@@ -49,6 +49,20 @@ test("the recorded command is first, can be shown alone, and a thread of which n
 	const before = rowsOf(groupsOf(all), nothing);
 	const after = rowsOf(groupsOf([...all, unknown]), nothing);
 	assert.deepEqual([after.rows.length, after.hidden], [before.rows.length, before.hidden + 1]);
+});
+
+test("what was discarded is drawn where its records would be, and in no row of another machine, trace or process", () => {
+	const gap = { from: 0, to: 1, count: 5, packets: false, cpu: null, kernel: false, machine: 0, pid: 20 };
+	const row = { group: "process-20", isGroup: false, isOpen: false, side: 0 as const, machine: 0, cpu: null, pid: 20 };
+	const cpu = { ...row, group: "cpus-0", cpu: 1, pid: null };
+	assert.ok(isLossOf(gap, row) && isLossOf(gap, { ...row, isGroup: true }));
+	for (const other of [{ pid: 21 }, { machine: 1 }, { side: 1 as const }, { isGroup: true, isOpen: true }]) {
+		assert.ok(!isLossOf(gap, { ...row, ...other }));
+	}
+	assert.ok(!isLossOf({ ...gap, pid: null }, { ...row, pid: null }), "a process that is not known is no thread of the kernel");
+	const kernel = { ...gap, kernel: true, pid: null, cpu: 1 };
+	assert.ok(isLossOf(kernel, cpu) && isLossOf({ ...kernel, cpu: null }, cpu) && isLossOf(kernel, { ...cpu, isGroup: true, cpu: null }));
+	assert.ok(!isLossOf(kernel, { ...cpu, cpu: 0 }) && !isLossOf(kernel, { ...cpu, machine: 1 }) && !isLossOf(kernel, row));
 });
 
 test("groups are closed at first but for CPUs, and opened, closed, hidden and pinned one by one", () => {

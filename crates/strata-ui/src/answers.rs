@@ -166,6 +166,8 @@ pub struct TrackRow {
     label: String,
     pid: Option<i32>,
     tid: Option<i32>,
+    /// Number of the machine.
+    machine: u8,
     /// True for the recorded command and what it started.
     mine: bool,
     depth: u32,
@@ -194,6 +196,7 @@ fn row(model: &Model, at: usize, track: &Track, base: Base) -> TrackRow {
         label: String::new(),
         pid: None,
         tid: None,
+        machine: 0,
         mine: false,
         depth: 0,
         count: *count,
@@ -214,14 +217,14 @@ fn row(model: &Model, at: usize, track: &Track, base: Base) -> TrackRow {
                 TrackKind::Interrupts(..) => ("irq", "interrupts".to_owned()),
                 _ => ("softirq", "softirqs".to_owned()),
             };
-            row.depth = cpu;
+            (row.depth, row.machine) = (cpu, machine);
             row.group = format!("cpus-{machine}");
             row.title = on_machine("CPUs", machine);
         }
         TrackKind::Disk(machine, device, depth) => {
             row.kind = "disk";
             row.label = world.disk_name(machine, device);
-            row.depth = depth;
+            (row.depth, row.machine) = (depth, machine);
             row.group = format!("disks-{machine}");
             row.title = on_machine("Disks", machine);
         }
@@ -285,6 +288,7 @@ fn of_thread(world: &World, row: &mut TrackRow, thread: ThreadId, kind: &'static
     let main = world.threads.get(process);
     let is_of_kernel = main.is_some_and(|main| world.is_of_kernel(main));
     let machine = main.map_or(0, |main| main.machine);
+    row.machine = machine;
     if is_of_kernel {
         row.group = format!("kernel-{machine}");
         row.title = "Kernel threads".to_owned();
