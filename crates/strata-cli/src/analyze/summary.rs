@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use clap::Args;
-use strata_analyze::command_descendants::has_command;
+use strata_analyze::command_descendants::{has_command, recorders};
 use strata_analyze::reports::blocked::{BlockedCounter, BlockedReport};
 use strata_analyze::reports::spans::{self, SpanCounter, Spans};
 use strata_analyze::reports::started_processes::BegunProcesses;
@@ -73,6 +73,8 @@ struct SummaryParts {
     blocked: BlockedReport,
     begun: BegunProcesses,
     spans: Spans,
+    /// Numbers of the processes that recorded a command.
+    recorders: Vec<i64>,
     /// For each process of a machine, the number of its system calls, and of those that failed.
     calls_of: HashMap<(Option<String>, i32), (u64, u64)>,
 }
@@ -131,7 +133,8 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     blocked.name_locks(world, &mut names, flags.common.rows());
     flags.names.say_left_out();
     let begun = BegunProcesses::new(world, range, &is_about);
-    let found = SummaryParts { calls, calls_of, processes, blocked, begun, spans };
+    let recorders = recorders(&reader).into_iter().map(|(_, pid)| pid).collect();
+    let found = SummaryParts { calls, recorders, calls_of, processes, blocked, begun, spans };
     let is_nobody = found.processes.rows.is_empty() && found.calls.all.times.count == 0;
     let is_nobody = whose.is_any() && is_nobody && found.spans.all.times.count == 0;
     let is_empty = made.passed.records == 0 || is_nobody;
@@ -158,6 +161,24 @@ impl SummaryParts {
             true => rows.iter().collect(),
             false => found,
         }
+    }
+
+    /// Returns who ran, by falling time: whom the trace is about, and the others.
+    fn runs(&self) -> (Vec<&Row>, Vec<&Row>) {
+        let mut about = self.about();
+        about.retain(|row| row.running > 0);
+        about.sort_by_key(|row| std::cmp::Reverse(row.running));
+        let is_other = |row: &&Row| {
+            row.running > 0 && !about.iter().any(|one| std::ptr::eq::<Row>(*one, *row))
+        };
+        let mut others: Vec<&Row> = self.processes.rows.iter().filter(is_other).collect();
+        others.sort_by_key(|row| std::cmp::Reverse(row.running));
+        (about, others)
+    }
+
+    /// Returns true if the process recorded the trace.
+    fn is_recorder(&self, row: &Row) -> bool {
+        row.label.pid.is_some_and(|pid| self.recorders.contains(&pid.into()))
     }
 
     /// Returns the number of a process' system calls, and of those that failed.
@@ -241,13 +262,18 @@ impl SummaryParts {
     fn states(&self, whole: u64, (first, ones): (usize, usize)) -> Vec<Line> {
         let mut lines = Vec::new();
         let percent = |nanos: u64| format!("{:.1} %", nanos as f64 * 100.0 / whole.max(1) as f64);
-        let mut runs: Vec<&Row> =
-            self.processes.rows.iter().filter(|row| row.running > 0).collect();
-        runs.sort_by_key(|row| std::cmp::Reverse(row.running));
-        let text =
-            |row: &Row| format!("{} ({} of one CPU)", name(&row.label), percent(row.running));
-        let runs = runs.into_iter().take(first);
-        put(&mut lines, "CPU time", runs.map(|row| (length(row.running), text(row))));
+        let text = |row: &Row| {
+            let percent = percent(row.running);
+            let role = if self.is_recorder(row) { ", which recorded" } else { "" };
+            format!("{} ({percent} of one CPU{role})", name(&row.label))
+        };
+        // Whom the trace is about comes first, whatever else had the CPU: the recorder, too.
+        let (about, others) = self.runs();
+        let about: Vec<&Row> = about.into_iter().take(first).collect();
+        let others = others.into_iter().take((first - about.len()).max(1));
+        let line = |row: &Row| (length(row.running), text(row));
+        put(&mut lines, "CPU time", about.into_iter().map(line));
+        put(&mut lines, "of others", others.map(line));
         let blocked = self.blocked.rows.iter().take(first);
         put(&mut lines, "blocked", blocked.map(|it| (length(it.times.max), blocked_text(it))));
         let mut wants: Vec<&Row> = self.about();

@@ -706,8 +706,7 @@ fn kernel_by_default_without_tracepoints_is_no_fault() {
     assert!(said.iter().all(|message| message.weight == Weight::Talk), "{said:?}");
     assert!(said[0].text.starts_with("1,000 event records of the kernel in"), "{said:?}");
     let next = next_command(&report).unwrap();
-    let wanted =
-        "; as a picture: strata ui 'my trace'; where the time went: strata \
+    let wanted = "; as a picture: strata ui 'my trace'; where the time went: strata \
                   analyze summary 'my trace'";
     assert!(next.ends_with(wanted), "{next}");
     let text = text_with(&report, "tracepoints");
