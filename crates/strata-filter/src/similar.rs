@@ -6,7 +6,8 @@ const SHOWN: usize = 3;
 const LONGEST: usize = 128;
 
 /// Returns the names that are most similar to the word, best first, then shortest first; each name once.
-pub(crate) fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+#[must_use]
+pub fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut found: Vec<(usize, &str)> = names
         .filter(|name| name.len() <= LONGEST && word.len() <= LONGEST && *name != word)
         .filter_map(|name| Some((likeness(word, name)?, name)))

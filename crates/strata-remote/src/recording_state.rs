@@ -104,9 +104,7 @@ impl StateFiles {
             return Ok(None);
         }
         let mut lines = text.get(..whole).unwrap_or_default().lines();
-        lines.next().filter(|title| *title == TITLE).ok_or_else(bad)?;
-        let recording = lines.next().and_then(|line| line.strip_prefix("recording "));
-        let recording = recording.and_then(|uuid| uuid.parse().ok()).ok_or_else(bad)?;
+        let recording = recording_of(&mut lines).ok_or_else(bad)?;
         let traces: Option<Vec<_>> = lines.map(trace_line).collect();
         let traces = traces.ok_or_else(bad)?;
         let mut bytes = Vec::new();
@@ -197,7 +195,13 @@ pub(crate) fn recording_in(folder: &std::path::Path) -> Option<Uuid> {
     let mut text = String::new();
     let file = std::fs::File::open(folder.join(FILE)).ok()?;
     file.take(256).read_to_string(&mut text).ok()?;
-    text.lines().nth(1)?.strip_prefix("recording ")?.parse().ok()
+    recording_of(&mut text.lines())
+}
+
+/// Parses the first lines of the state: the title, and the UUID of the recording.
+fn recording_of<'l>(lines: &mut impl Iterator<Item = &'l str>) -> Option<Uuid> {
+    lines.next().filter(|title| *title == TITLE)?;
+    lines.next()?.strip_prefix("recording ")?.parse().ok()
 }
 
 /// Returns the UUID of this boot; 0 if it is unknown.
