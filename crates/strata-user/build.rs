@@ -10,7 +10,11 @@ fn main() {
         .flag("-Wextra")
         .opt_level(2)
         .compile("strata_user_c");
-    for path in ["src/decide/event_rules.c", "src/decide/filter/runtime.c", "../../abi/include/strata/abi/rule.h"] {
+    for path in [
+        "src/decide/event_rules.c",
+        "src/decide/filter/runtime.c",
+        "../../abi/include/strata/abi/rule.h",
+    ] {
         println!("cargo:rerun-if-changed={path}");
     }
     for header in ["ask.h", "bind.h", "compare.h", "filter.h"] {

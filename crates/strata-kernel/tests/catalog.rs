@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::time::{clock_gettime, ClockId};
 use strata_abi::kernel::{self, Part};
 use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::format::EventFormat;
 use strata_kernel::event_rules::EventSelection;
+use strata_kernel::format::EventFormat;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{syscalls, Error, KernelEvent, Probe};
 use strata_model::{

@@ -3,14 +3,15 @@
 //! Nothing here is recursive, and sizes are checked before memory is used: depth, tables, rows and ranges come from a
 //! file that is not trusted. What is beyond a limit has no names and lines.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use gimli::{
-    constants as dw, AttributeValue, DebugAddrBase, DebugInfoOffset, DebugLine, DebugLineOffset,
-    DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf, EndianSlice,
+    constants as dw, Abbreviations, AttributeValue, DebugAddrBase, DebugInfoOffset, DebugLine,
+    DebugLineOffset, DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf, EndianSlice,
     IncompleteLineProgram, LineInstruction, LineRow, Reader as _, RunTimeEndian, Section as _,
-    SectionId, Unit, UnitOffset, UnitType,
+    SectionId, Unit, UnitHeader, UnitOffset, UnitType,
 };
 
 use super::elf::ElfFile;
@@ -20,6 +21,9 @@ use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
 pub(super) const DEPTH_MAX: usize = 256;
 /// The most bytes of a unit's abbreviations, and of the part before its line program.
 const TABLE_MAX: u64 = 1 << 20;
+/// The number of tables of abbreviations that are kept of a file, and the memory of one for each of its bytes.
+const TABLES: usize = 4;
+const TABLE_MEMORY: u64 = 24;
 /// The most bytes of a name, and of a path.
 pub(super) const NAME_MAX: usize = 4096;
 /// The most inlined calls around an address that are named, and the bytes of names and paths after which no further one
@@ -156,6 +160,8 @@ pub(super) struct Lines {
     /// The ranges of units, by their ends.
     ranges: Vec<RangeOf>,
     codes: HashMap<u32, UnitCode>,
+    /// The last tables of abbreviations, each with its offset.
+    tables: RefCell<Vec<(usize, Arc<Abbreviations>, Charge)>>,
     /// True once the search took too long: nothing more is read.
     is_over: bool,
     charge: Charge,
@@ -308,6 +314,7 @@ impl Lines {
             units: Vec::new(),
             ranges: Vec::new(),
             codes: HashMap::new(),
+            tables: RefCell::default(),
             is_over: false,
             charge,
             budget: Arc::clone(budget),
@@ -353,15 +360,36 @@ impl Lines {
         Dwarf::load(section).unwrap_or_default()
     }
 
+    /// Returns the table of abbreviations of a unit. The last ones are kept: names are looked up in few units.
+    fn abbreviations<'l>(
+        &'l self,
+        dwarf: &Dwarf<Bytes<'l>>,
+        header: &UnitHeader<Bytes<'l>>,
+    ) -> Result<Arc<Abbreviations>, Not> {
+        let at = header.debug_abbrev_offset().0;
+        if let Some((_, table, _)) = self.tables.borrow().iter().find(|known| known.0 == at) {
+            return Ok(Arc::clone(table));
+        }
+        let bytes = abbreviations_bytes(dwarf.debug_abbrev.reader(), at)?;
+        if !self.budget.steps(bytes) {
+            return Err(Not::Time);
+        }
+        let table = Arc::new(header.abbreviations(&dwarf.debug_abbrev)?);
+        let mut charge = Charge::new(&self.budget);
+        if charge.add(bytes.saturating_mul(TABLE_MEMORY)) {
+            let mut tables = self.tables.borrow_mut();
+            if tables.len() >= TABLES {
+                tables.remove(0);
+            }
+            tables.push((at, Arc::clone(&table), charge));
+        }
+        Ok(table)
+    }
+
     /// Returns the head of the unit at this offset.
     fn unit<'l>(&'l self, dwarf: &Dwarf<Bytes<'l>>, offset: usize) -> Result<UnitHead<'l>, Not> {
         let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(offset))?;
-        let at = header.debug_abbrev_offset().0;
-        let bytes = abbreviations_bytes(dwarf.debug_abbrev.reader(), at)?;
-        if !self.budget.steps(bytes / 4) {
-            return Err(Not::Time);
-        }
-        let abbreviations = Arc::new(header.abbreviations(&dwarf.debug_abbrev)?);
+        let abbreviations = self.abbreviations(dwarf, &header)?;
         let mut unit = Unit {
             abbreviations: Arc::clone(&abbreviations),
             name: None,
