@@ -44,8 +44,7 @@ static int strata_libc_is_readable(const socklen_t *at)
 }
 
 /*
- * Returns how many bytes fit at @who, before the kernel writes an address there; 0 if the size cannot be known. 0 if
- * that cannot be known.
+ * Returns how many bytes fit at @who, before the kernel writes an address there; 0 if the size cannot be known.
  */
 static socklen_t strata_libc_room(const void *who, const socklen_t *bytes)
 {

@@ -65,8 +65,8 @@ static int send_memfd(int socket)
 
 /*
  * Returns whether the content of this folder can be trusted: root's folder, and our user's if nobody else may write
- * to it. Root's is, and our user's, if nobody else may write to it. Not its user's if the kernel would not let that
- * user look into this process either: it has had other rights.
+ * to it. Not its user's if the kernel does not let that user look into this process either, which has had other
+ * rights then.
  */
 static int trusted(int folder)
 {

@@ -146,7 +146,7 @@ static char *path_of_group(char *text, uint64_t bytes)
 
 /*
  * Returns the control group as bpf_get_current_cgroup_id() does: the inode of the group's folder; 0 if the process
- * does not see the folder. 0 if the process does not see that.
+ * does not see the folder.
  */
 static uint64_t ask_cgroup(void)
 {

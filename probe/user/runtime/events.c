@@ -476,8 +476,7 @@ static int is_same_enumeration(const struct strata_enumeration *a,
 }
 
 /*
- * Returns whether two classes are the same: a class may be registered in several places, and the first one stays. It
- * may be registered in several places; the first one stays.
+ * Returns whether two classes are the same: a class may be registered in several places, and the first one stays.
  */
 static int is_same(const struct strata_tracepoint *a, const struct strata_tracepoint *b)
 {

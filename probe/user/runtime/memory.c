@@ -493,8 +493,7 @@ static void copy_states(unsigned char *memory, uint32_t inherited)
 }
 
 /*
- * Returns whether this descriptor is also one of process @pid, so that both share all descriptors (CLONE_FILES). Then
- * the two share all of them (CLONE_FILES).
+ * Returns whether this descriptor is also one of process @pid, so that both share all descriptors (CLONE_FILES).
  */
 static int shared_with(uint32_t pid, int fd, uint64_t inode)
 {

@@ -36,7 +36,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t nr)
 
 /*
  * Returns the key of a tracepoint, which both ends of a span share but for STRATA_SPAN_ENDS; 0 if the tracepoint is
- * no end of a span. 0: it is no end of a span.
+ * no end of a span.
  */
 uint64_t strata_span_key_of(const struct strata_tracepoint *tracepoint)
 {
@@ -122,7 +122,7 @@ STRATA_SLOW void free_ended(struct strata_user_spans *spans, uint32_t first, uin
 	errno = saved;
 }
 
-/* Returns the place of the begin that @thread has kept for longest; NULL if it has none. NULL: it has none. */
+/* Returns the place of the begin that @thread has kept for longest; NULL if it has none. */
 static struct strata_user_kept *oldest(struct strata_user_spans *spans, uint32_t first,
 				       uint32_t thread)
 {
