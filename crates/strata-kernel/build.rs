@@ -79,7 +79,7 @@ fn kept(out: &Path) -> Option<PathBuf> {
 /// A program, a loss mode, and for what it is compiled: "", "count", "early", "sleepable" or "sleepable.count".
 type Variant<'a> = (&'a str, &'a str, &'a str);
 
-/// Compiles `object`, or copies it, where the same was compiled before.
+/// Compiles `object`, or copies it if the same source was compiled before.
 fn make(clang: &str, version: &[u8], kept: Option<&Path>, variant: Variant<'_>, object: &Path) {
     let command = |last: &[&str]| {
         let mut command = compiler(clang, variant);

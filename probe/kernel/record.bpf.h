@@ -65,8 +65,8 @@ STRATA_INLINE int strata_is_on(void)
 }
 
 /*
- * Notes that early tests reject the event. While programs are replaced, one that tells of its
- * events tells of this one, too, and one that asks takes the mark.
+ * Notes that the early tests reject the event. While programs are replaced, the program that tells of its events
+ * tells of this one too, and the one that asks clears the mark.
  */
 STRATA_INLINE void strata_rejected(void)
 {
@@ -147,7 +147,10 @@ STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_
 	struct strata_ring_slot slot;
 	int error, taken = 0;
 
-	/* Of all programs of a session, or none; the verifier knows. These records take the slow path. */
+	/*
+	 * Contexts are those of all programs of a session, or none, which the verifier knows. Records with contexts
+	 * take the slow path.
+	 */
 	if (event.contexts && part == STRATA_RECORD_FAST)
 		return -EAGAIN;
 	/* The loader has no more event record classes: a header is long for its time only. */
@@ -256,7 +259,7 @@ STRATA_INLINE int strata_passes(const struct strata_source *source, uint64_t whi
 				    which);
 }
 
-/* A payload of constant size, naturally aligned, on the stack. */
+/* Begins a record whose payload has a constant size, is naturally aligned and lies on the stack. */
 STRATA_INLINE int strata_record_fixed(struct strata_source *source, const void *payload,
 				      uint32_t bytes)
 {

@@ -49,7 +49,7 @@ volatile struct strata_abi_kernel_syscall
 #define INTERRUPTED (-4)   /* EINTR */
 #define RESTARTED   (-516) /* ERESTART_RESTARTBLOCK: what a program sees as EINTR, or not at all */
 
-/* The numbers on x86-64; asm/unistd.h has another machine's for this compiler. */
+/* System call numbers of x86-64; for this compiler, asm/unistd.h has those of another machine. */
 #define NR_RT_SIGRETURN 15u
 #define NR_EXECVE	59u
 #define NR_EXECVEAT	322u
@@ -83,7 +83,7 @@ struct {
 } begun SEC(".maps");
 
 #define SLOWER_NS ((uint64_t)event.slower * 1000)
-/* Does a call leave a mark at its begin, and is done with when it returns? */
+/* Returns whether a call leaves a mark when it begins, and is recorded or counted when it returns. */
 #define HOLDS_BEGUN (event.slower || STRATA_COUNT_IS_PAIRED)
 
 /* One system call, in the form that the programs for entry and exit share. */
@@ -216,7 +216,7 @@ STRATA_INLINE void write_number(unsigned char *to,
 		*(volatile uint32_t *)(void *)(to + s->offset[i]) = (uint32_t)argument;
 }
 
-/* The payload of numbers only; what is behind the last argument is not even read. */
+/* Writes the payload of a call that has only numbers as arguments; nothing after the last argument is read. */
 STRATA_INLINE void write_numbers(unsigned char *to,
 				 const volatile struct strata_abi_kernel_syscall *s,
 				 const struct pt_regs *regs)
@@ -243,7 +243,7 @@ STRATA_INLINE void write_numbers(unsigned char *to,
 	write_number(to, s, 5, regs->r9);
 }
 
-/* Number and interface in front of the arguments of a call that we do not know. */
+/* Writes the number and the interface of an unknown call before its arguments. */
 STRATA_INLINE unsigned char *write_unknown(unsigned char *to, uint32_t nr)
 {
 	uint32_t abi = ABI_X86_64;
@@ -393,7 +393,10 @@ STRATA_INLINE int is_execve(uint32_t place)
 	       place == COMPAT_EXECVEAT;
 }
 
-/* An execveat that succeeds returns as execve, and as that of the program's kind. */
+/*
+ * Returns whether a return at @end is that of the call at @place. An execveat that succeeds returns as execve, by the
+ * interface of the new program.
+ */
 STRATA_INLINE int is_end_of(uint32_t place, uint32_t end)
 {
 	return place == end || ((end == NR_EXECVE || end == COMPAT_EXECVE) && is_execve(place));
@@ -636,7 +639,7 @@ static __attribute__((noinline)) int passes_exit(int64_t ret, uint64_t pid_tgid)
 	return strata_passes(&source, 1);
 }
 
-/* The general case, and all calls that we do not know. */
+/* Records an entry in the general case, and entries of unknown calls. */
 static __attribute__((noinline)) int
 record_numbers(const struct pt_regs *regs, uint32_t nr,
 	       const volatile struct strata_abi_kernel_syscall *s)
@@ -674,7 +677,7 @@ record_return(int64_t ret, uint32_t nr, const volatile struct strata_abi_kernel_
 	return 0;
 }
 
-/* Counts a call at its entry. Apart, for the places on the stack. */
+/* Counts a call at its entry. A function of its own, for its variables on the stack. */
 static __attribute__((noinline)) int count_entry(const unsigned long long *context, uint64_t name)
 {
 	uint64_t argument[6];
@@ -866,8 +869,8 @@ STRATA_INLINE void move_executed(struct strata_scratch *scratch, const struct pt
 }
 
 /*
- * Puts the entry of a slow call together, with the content of its memory at the return. Before the
- * arguments are two u64: how long ago the call began, and the least time that is recorded [ns].
+ * Assembles the entry of a slow call, with the content of its memory at the return. Before the arguments are two u64:
+ * how long ago the call began, and the least time that is recorded [ns].
  */
 static __attribute__((noinline)) int assemble_begun(const struct pt_regs *regs, uint64_t elapsed,
 						    int64_t ret)

@@ -80,7 +80,7 @@ STRATA_INLINE struct slot *slot_at(uint64_t slot)
 	return (struct slot *)bpf_map_lookup_elem(&slots, &key);
 }
 
-/* Returns its number, or NR_SLOTS: there is none. */
+/* Takes a free slot of the CPU. Returns its number, or NR_SLOTS if none is free. */
 STRATA_INLINE uint64_t take_slot(uint32_t cpu)
 {
 	struct slot *slot;
@@ -141,14 +141,14 @@ STRATA_INLINE uint64_t memory_address(const char *registers, uint32_t i)
 #define FUSE_MAGIC 0x65735546u /* FUSE_SUPER_MAGIC */
 #define SHM_MAGIC  0x01021994u /* TMPFS_MAGIC */
 
-/* The result of a look at memory: 1 if the kernel reads a page in by itself. */
+/* The result of asking for the file behind a page: 1 if the kernel reads the page in without another process. */
 struct page_source {
 	uint64_t is_kernel;
 };
 
 /*
- * Looks whether the kernel fills this memory. Memory that a process has to fill may take for ever,
- * and is not read.
+ * Finds out whether the kernel itself fills this memory. Memory that a process has to fill may take for ever, and is
+ * not read.
  */
 static long look_at_memory(struct task_struct *task, struct vm_area_struct *memory,
 			   struct page_source *source)
@@ -183,7 +183,7 @@ static __attribute__((noinline)) int may_wait_for(uint64_t address)
 #endif
 
 /*
- * Has the page at @address in memory. Returns 0 if it is there.
+ * Brings the page at @address into memory. Returns 0 if it is there.
  *
  * The process waits as if it had read the page itself.
  */
@@ -232,7 +232,10 @@ STRATA_INLINE int string_address(const char *registers, uint32_t i, uint64_t *ad
 	return 0;
 }
 
-/* A text that ends with a NUL, which is in two pages at most. Returns its bytes with the NUL, or a negative errno. */
+/*
+ * Reads a text that ends with a NUL and lies in at most two pages. Returns its bytes with the NUL, or a negative
+ * errno.
+ */
 static __attribute__((noinline)) long read_to_nul(char *to, uint64_t address)
 {
 	uint64_t page = address, i;
@@ -247,7 +250,7 @@ static __attribute__((noinline)) long read_to_nul(char *to, uint64_t address)
 	return n;
 }
 
-/* The number in part @i, which may be the length of a text. Returns 1 if it is none. */
+/* Reads the number in part @i, which may be the length of a text. Returns 1 if the part has no number. */
 STRATA_INLINE int read_length(const char *registers, uint32_t i, uint64_t is_signed, uint64_t *to)
 {
 	uint64_t n = event.part[i].bytes, unused_bits = 64 - 8 * n;
@@ -283,20 +286,20 @@ STRATA_INLINE uint64_t text_length(const char *registers, uint32_t i)
 	return n > TEXT_BYTES_MAX ? TEXT_BYTES_MAX + 1 : n;
 }
 
-/* A text of @n bytes. Returns how many, or a negative number. */
+/* Reads a text of @n bytes. Returns the number of bytes that were read, or a negative errno. */
 STRATA_INLINE long read_sized(char *to, uint64_t n, uint64_t address)
 {
 	if (n > TEXT_BYTES_MAX) {
 		__sync_fetch_and_add(&control.cut, 1);
 		n = TEXT_BYTES_MAX;
 	}
-	/* Has the compiler bound the register that is used. */
+	/* Makes the compiler bound the register that is used. */
 	__asm__ volatile("" : "+r"(n));
 	n &= STRATA_ABI_KERNEL_TEXT_MAX - 1;
 	return n && read_user(to, n, address) ? -1 : (long)n;
 }
 
-/* Instead of a text that cannot be read, its address. Returns its bytes. */
+/* Writes the address of a text that cannot be read, in place of the text. Returns the number of bytes. */
 static __attribute__((noinline)) long write_address(char *to, uint64_t address)
 {
 	__u64 data = address;
@@ -330,7 +333,7 @@ __attribute__((noinline)) uint64_t strata_uprobe_text(uint64_t slot, uint64_t at
 			__sync_fetch_and_add(&control.cut, 1);
 	}
 	if (n < 0) {
-		/* There is nothing to read at 0. */
+		/* No string is at address 0. */
 		if (address)
 			count_unreadable();
 		n = write_address(to, address);
@@ -355,7 +358,7 @@ STRATA_INLINE uint64_t read_text(const char *registers, uint32_t i, uint64_t slo
 	       (STRATA_ABI_KERNEL_TEXT_MAX - 1);
 }
 
-/* The address of the text of part @i, where no slot was free to read the text into. */
+/* Writes the address of the text of part @i if no slot was free to read the text into. */
 STRATA_INLINE void write_whole_address(const char *registers, uint32_t i, unsigned char *to)
 {
 	uint64_t address = 0;
@@ -375,7 +378,10 @@ STRATA_INLINE int has_unread(void)
 	       event.part[last].kind == STRATA_ABI_KERNEL_UNREAD;
 }
 
-/* The last part of a record whose payload has @bytes. In the record itself, where the verifier follows no bits. */
+/*
+ * Returns the last part of a record whose payload has @bytes. The bits are kept in the record itself, where the
+ * verifier does not follow them.
+ */
 STRATA_INLINE volatile uint32_t *unread_in(unsigned char *payload, uint64_t bytes)
 {
 	return (volatile uint32_t *)(void *)(payload + ((bytes - sizeof(uint32_t)) & PLACE_MASK));
@@ -449,7 +455,7 @@ STRATA_INLINE int is_taken(uint64_t flags, uint64_t condition)
 	return !holds == (condition & 1);
 }
 
-/* Does the jump leave the function? One whose target cannot be read is counted as such. */
+/* Returns whether the jump leaves the function. A jump whose target cannot be read counts as one that does. */
 STRATA_INLINE int leaves_function(const char *registers)
 {
 	uint64_t target, relative, i;

@@ -60,7 +60,7 @@ pub struct Count {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Bit i: the event has no part i, which is 0.
+    /// Bit i is set if the event has no part i; the part is 0 then.
     pub absent: u64,
     /// Numbers, or texts of [`PART_BYTES`] bytes.
     pub part: [[u64; 2]; KEYS_MAX],

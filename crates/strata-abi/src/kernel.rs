@@ -18,13 +18,13 @@ pub const PARTS_MAX: usize = 24;
 pub const TESTS_MAX: usize = 24;
 /// Most tests of the first filter, which runs before any other work for the event.
 pub const EARLY_MAX: usize = 4;
-/// Places of system calls.
+/// Number of entries in the table `syscalls`.
 pub const SYSCALLS: u32 = 1024;
 /// Index in `syscalls` at which i386's system calls begin.
 pub const COMPAT: u32 = 512;
-/// The place of i386's system calls that have none of their own.
+/// Index in `syscalls` of i386's calls that have no entry of their own.
 pub const COMPAT_UNKNOWN: u32 = 1022;
-/// The place of all others that have none of their own.
+/// Index in `syscalls` of all other calls that have no entry of their own.
 pub const UNKNOWN: u32 = 1023;
 
 /// Numbers that a task can have: each has two bits of `followed`.
@@ -36,7 +36,7 @@ pub const FOLLOW_AT_EXEC: u32 = 1;
 /// Value of the map `followed`: recorded, and all that it makes.
 pub const FOLLOW_ALL: u32 = 2;
 
-/// Programs that are switched on and off one by one.
+/// Number of programs that can be switched on and off one by one.
 pub const SWITCHES: usize = 8128;
 
 /// [`Control::on`]: the program records.
@@ -47,7 +47,7 @@ pub const ON_TRACKED: u8 = 2;
 pub const ON_TELLS: u8 = 4;
 /// [`Control::on`]: the new program of a pair, which records what the old one has not marked as recorded.
 pub const ON_ASKS: u8 = 8;
-/// Words of the map `told`.
+/// Number of words of the map `told`.
 pub const TOLD_WORDS: usize = (4_194_304 + 8192) / 32;
 /// Kind of [`Track`], and its bit in [`Control::tracked`]: the process.
 pub const TRACK_PID: u16 = 0;
@@ -65,7 +65,7 @@ pub const TRACK_NAMED: u16 = 5;
 pub const TRACK_PREFIXES: u32 = 8;
 /// The bit of [`Control::tracked`] that holds the generation in use.
 pub const TRACK_GENERATION: u32 = 31;
-/// Keys of one generation.
+/// Most keys of one generation in the map of tracked values.
 pub const TRACK_MAX: usize = 1024;
 /// Depth of control groups.
 pub const TRACK_LEVELS: u32 = 16;
@@ -192,7 +192,7 @@ pub const CONTEXT_GID: u32 = 4;
 pub const CONTEXT_PRIO: u32 = 5;
 /// Id of the control group, in the default hierarchy.
 pub const CONTEXT_CGROUP: u32 = 6;
-/// The process, in its own PID namespace.
+/// Process id in the process' own PID namespace.
 pub const CONTEXT_VPID: u32 = 7;
 /// Thread id in the thread's own PID namespace.
 pub const CONTEXT_VTID: u32 = 8;
@@ -266,7 +266,7 @@ pub struct Test {
     pub is_signed: u8,
     /// Offset of the field in the source \[byte\].
     pub offset: u16,
-    /// The next test if it holds.
+    /// Index of the next test if this one holds.
     pub yes: u8,
     /// The next test if not.
     pub no: u8,
@@ -285,7 +285,8 @@ pub struct Test {
 pub struct Filter {
     /// Number of tests in use; with 0 every record passes.
     pub nr_tests: u32,
-    /// The first ones, which are a filter of their own; what passes them is for the others to decide.
+    /// Number of leading tests that form a filter of their own: an event must pass them before the other tests are
+    /// made.
     pub nr_early: u32,
     pub test: [Test; TESTS_MAX],
 }

@@ -21,11 +21,11 @@ pub struct Loaded {
     pub address: u64,
     /// Distance from the lowest address to the end of the last segment \[byte\].
     pub bytes: u64,
-    /// When it was seen \[ns\].
+    /// Time at which the object was first seen \[ns\].
     pub loaded_ns: u64,
-    /// When it was not there any more; 0: it is \[ns\].
+    /// Time at which the object was no longer mapped; 0 while it is mapped \[ns\].
     pub unloaded_ns: AtomicU64,
-    /// The place of the one that was noted before: 8 * (place - 1) from the begin of the descriptions; 0: none.
+    /// Place of the object that was noted before this one: 8 * (place - 1) from the begin of the descriptions; 0: none.
     pub older: u32,
     /// The process' own count of its scans of the loaded objects.
     pub look: u32,

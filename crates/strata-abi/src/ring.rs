@@ -95,9 +95,9 @@ pub struct Stream {
     pub reserved0: [u64; 2],
     /// Records discarded because no sub-buffer was free.
     pub discarded_full: AtomicU64,
-    /// Records discarded because a sub-buffer does not hold one of that size.
+    /// Records discarded because they are larger than a sub-buffer.
     pub discarded_too_big: AtomicU64,
-    /// Records discarded because a sub-buffer still held one of the lap before that was not complete.
+    /// Records discarded because their sub-buffer still held an incomplete record of the previous lap.
     pub discarded_nested: AtomicU64,
     /// Records written and then reclaimed.
     pub overwritten_records: AtomicU64,
@@ -115,7 +115,7 @@ pub struct Stream {
     pub waiting: AtomicU64,
     /// Count of wake-ups; the low half is the futex word.
     pub wake_sequence: AtomicU64,
-    /// If 1, no more records will come.
+    /// 1 once no more records will come.
     pub finalized: AtomicU64,
     /// Records overwritten while the consumer held their packet.
     pub reclaimed_records: AtomicU64,
@@ -148,7 +148,7 @@ pub struct Frame {
     pub timestamp_begin: u64,
     /// When it was closed \[clock\].
     pub timestamp_end: u64,
-    /// Header included, end padding not \[byte\].
+    /// Size of the packet with its header, without the padding at its end \[byte\].
     pub content_bytes: u64,
     /// Number of records in the packet.
     pub records: u64,

@@ -44,9 +44,9 @@ pub const SOCKETS_TMP: &str = "/tmp/strata-%u";
 pub const ENVIRONMENT: &str = "STRATA_SESSION";
 /// Suffix of a listening socket's name.
 pub const SOCKET_END: &str = ".sock";
-/// In its place, the end of the name of the file beside it: what the tracer wants of every process from its begin.
+/// Suffix of the file beside a tracer's socket that holds the tracer's request to every process that begins.
 pub const REQUEST: &str = ".request";
-/// Room for such a request \[byte\].
+/// Most bytes of such a request file \[byte\].
 pub const REQUEST_BYTES: u32 = 40_960;
 
 /// [`Control::clock_kind`]: `clock_gettime()`.
@@ -187,7 +187,7 @@ pub struct Control {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// The process, in its own PID namespace.
+    /// Process id in the process' own PID namespace.
     pub pid: AtomicU32,
     /// [`crate::ring::BY_COMMIT`] or [`crate::ring::BY_POSITION`].
     pub publish: AtomicU32,
@@ -203,7 +203,7 @@ pub struct Control {
     pub started_ns: AtomicU64,
     /// Tracepoints that found no room.
     pub refused: AtomicU32,
-    /// Why it could not patch its own sites; 0: it could.
+    /// Error number with which the process failed to patch its own sites; 0 if it could.
     pub arm_errno: AtomicU32,
     /// [`CLOCK_VDSO`] or [`CLOCK_TSC`].
     pub clock_kind: AtomicU32,
@@ -272,7 +272,7 @@ pub struct Session {
     pub flags: AtomicU32,
     /// Unlike that of any session before.
     pub generation: AtomicU64,
-    /// When the tracer last looked \[ns\]; 0: no tracer yet.
+    /// Time at which the tracer last showed that it is alive \[ns\]; 0: no tracer yet.
     pub heartbeat_ns: AtomicU64,
     /// Offset of the channel from the start of the memfd \[byte\].
     pub channel_offset: AtomicU64,
@@ -303,7 +303,7 @@ pub struct Session {
     /// Size of the rule text of the second place \[byte\].
     pub other_rules_bytes: AtomicU32,
     pub nr_contexts: AtomicU32,
-    /// The generation of the session in whose place this one is; 0: of none.
+    /// Generation of the session that this one replaces; 0 if it replaces none.
     pub replaces: AtomicU64,
     /// [`CTX_VPID`] to [`CTX_CGROUP`], in the order in which records have them.
     pub contexts: [u8; CONTEXTS_MAX as usize],
@@ -384,7 +384,7 @@ pub struct Announcement {
     pub magic: u64,
     /// [`VERSION`].
     pub version: u32,
-    /// The process, in its own PID namespace.
+    /// Process id in the process' own PID namespace.
     pub pid: u32,
 }
 

@@ -250,7 +250,7 @@ pub fn run(flags: &CountFlags) -> Result<u8> {
     Ok(exit_status(&end, flags.strict, is_unmatched))
 }
 
-/// Returns what is missing in the table.
+/// Returns messages on what the table lacks.
 fn said(end: &CountEnd, flags: &CountFlags) -> Vec<Message> {
     let mut all = Vec::new();
     let mut warn = |text| all.push(Message { weight: Weight::Warning, text });

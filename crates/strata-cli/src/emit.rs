@@ -133,7 +133,7 @@ pub fn run(flags: &EmitFlags) -> Result<u8> {
     Ok(0)
 }
 
-/// Waits until somebody records the event, or for so long.
+/// Waits until a session records the event, at most for `wait`.
 fn is_recorded(event: &Event, wait: Duration) -> bool {
     let begin = Instant::now();
     while !event.is_on() {

@@ -1,4 +1,26 @@
 //! Defines the command line once for parsing, help, completions and man pages.
+//!
+//! ```text
+//! flags.rs            Flags, Action: one variant for each command; the flags of record, list, status, top, view
+//! ├─ sessions.rs      create, start, enable-event and the other commands of sessions, with LTTng's names
+//! ├─ triggers.rs, snapshot.rs, boot.rs, relay.rs, live.rs     further commands, and flags of one topic
+//! ├─ probes.rs, rules.rs, guest.rs, processes.rs, users_and_groups.rs     parsers of values
+//! ├─ output_format.rs --json or text, for all commands that answer
+//! ├─ examples.rs      examples of each command, for help and man pages; a new command needs a row
+//! ├─ record_help.rs   the long help of `record`, in groups
+//! └─ completions.rs   shell completions and man pages, from the same definitions
+//! ```
+//!
+//! A struct of flags only parses: a value that can be judged by itself is refused while parsing (`value_parser`), with
+//! the value, the limit and what to write instead. What depends on the machine or on a session is checked by the
+//! command. So `strata COMMAND --help`, a typo and a shell completion never open a file.
+//!
+//! To add a flag, add a field with a doc comment: its first line is the help text (at most 72 columns, no full stop),
+//! the further ones are the long help and the man page. A unit test compares the help of all commands with these rules.
+//! Flags that two commands share are a struct of their own and flattened into both, so that they cannot differ.
+//!
+//! Words that other tools use for the same thing are no aliases: `talk::messages::mistakes` answers them with the
+//! command to type.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,21 @@
-//! Files that hold whole packets at any time.
+//! The files of one trace in its folder, which hold whole packets at any time.
+//!
+//! [`Files`] is the [`Sink`] of a folder: one file for each stream, by the CPU's number. A file is opened for each
+//! batch of packets and closed again, since a session has more streams than a process may have open files.
+//!
+//! Readers may read while this program writes, and this program may be killed between any two instructions. So there is
+//! no moment at which a file ends within a packet: `StreamFile` explains the four steps by which a packet is appended
+//! in the padding of the last one. Each step is one system call, or one word of a header.
+//!
+//! ```text
+//! new()       a file gets its name with its first packet; before, it is hidden
+//! gathered()  each file is hidden until HiddenStreams::show(), so that a packet can still be taken back
+//! resume()    continues the files of a killed recorder, after the last whole packet (last_packet.rs)
+//! close()     keeps sizes and last headers as ClosedFiles, so that a trace can be moved and opened again
+//! ```
+//!
+//! After an error the file is as it was before the call, and the same call can be repeated: the disk may have space
+//! again. SIGXFSZ is handled, so that a write beyond the file size limit is an error and does not end the program.
 
 use crate::directory::{file_mode, Directory};
 use crate::error::Error;

@@ -12,8 +12,8 @@ use std::{env, error, thread};
 use strata_ctf::model::schema::Scope;
 use strata_ctf::read::{Event, Events, FieldInfo, Message, Reader, TimeRange, Visit};
 
-/// The size of the slice that a thread takes at once \[byte\]. Packets with records on both sides of an end are read
-/// twice: so not less.
+/// Size of the slice that a thread takes at once \[byte\]. Slices are not smaller because packets with records on both
+/// sides of a slice's end are read twice.
 const SLICE_BYTES: u64 = 64 << 20;
 
 /// Something that depends on every field, so that none is left out.

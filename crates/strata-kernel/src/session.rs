@@ -1,4 +1,13 @@
 //! A recording of the kernel's events, from its begin to its teardown.
+//!
+//! ```text
+//! begin(), begin_counting(), take_up() ─▶ attached ─ start() ⇄ stop() ─ change(), track() ─▶ teardown()
+//! ```
+//!
+//! `begin` loads and attaches programs that write nothing before `start`. `take_up` adopts what a killed session has
+//! pinned. `change` attaches new programs before it detaches old ones: of two programs for one event, the old one tells
+//! which events it has recorded, so that none is recorded twice or not at all. One thread owns a session; the channel
+//! is handed out once, to the pump. Dropping a session detaches its programs.
 
 use crate::attach::attached_programs::{Detacher, RunningCalls, RunningPrograms, Turns};
 use crate::attach::bpf_objects::Object;

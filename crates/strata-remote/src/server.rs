@@ -1,5 +1,10 @@
 //! The relay's server: it listens for recorders, and writes what each sends, each in a separate thread.
 //!
+//! ```text
+//! accept ─▶ TLS handshake ─▶ Open (host, session, layer) ─▶ packets ─▶ End
+//!   limits by address            certificate is_for(host)      └ Received writes, Durable forces to the disk, then Ack
+//! ```
+//!
 //! A recorder that is slow, silent or hostile costs its own thread and a bounded part of the memory, and nothing else.
 //! Nothing that a connection sends is trusted before its certificate is verified and its first message has arrived, for
 //! which there is a time limit. The number of connections before that point is limited, in total and by address.

@@ -1,8 +1,8 @@
 //! The options of a session, their defaults and their limits.
 //!
 //! [`Options`] is the request of `strata record`, and the form to which each channel of a plan is lowered
-//! (`Plan::options_of`); a layer is made from it. Values are checked in one place, [`Options::check`],
-//! with an [`OptionsError`] for each mistake, whose message names the flag, the value, the limit and a value that works.
+//! (`Plan::options_of`); a layer is made from it. Values are checked in one place, [`Options::check`], with an
+//! [`OptionsError`] for each mistake, whose message names the flag, the value, the limit and a value that works.
 //!
 //! - Sizes that the user gave are checked and kept. Sizes that nobody gave are reduced to what this machine can bear
 //!   (`sizes.rs`), separately for programs and for the kernel: `Options::for_programs`, [`Options::for_kernel`].
@@ -317,7 +317,7 @@ pub enum OptionsError {
     Subbufs {
         /// Prefix of the flag: `kernel-` for the kernel's buffers, otherwise empty.
         of: &'static str,
-        /// The number in the request.
+        /// The requested number of sub-buffers.
         number: u32,
         /// The nearest allowed number.
         suggestion: u32,

@@ -134,7 +134,8 @@ impl NumberedEnd {
         }
     }
 
-    /// Finds the fields of a class; `None` if its records are not begins or ends, or have no number.
+    /// Finds the fields of a class of system call begins or ends. `None` if the class is neither, or its records lack
+    /// the call's number.
     #[must_use]
     pub fn of(class: &EventClass) -> Option<NumberedEnd> {
         let begins = NumberedEnd::begins(class.name())?;

@@ -93,9 +93,8 @@ static int trusted_listener(int socket_fd)
 }
 
 /*
- * The time for which a program that begins waits for room [us], if more connections than the kernel
- * has room for wait for the tracer that has started it. A program that is not heard, and ends
- * before a search, is not recorded.
+ * How long a program that begins waits for room in the queue of the tracer that started it [us], if more connections
+ * arrive than the kernel queues. A program that is not heard, and ends before a search, is not recorded.
  */
 #define STRATA_USER_CONNECT_US 20000
 
@@ -132,7 +131,7 @@ static int connect_to(const struct sockaddr_un *address, socklen_t bytes, int is
 	return -code;
 }
 
-/* The address of a socket with this path. Returns 0 if it is too long. */
+/* Fills in the address of a socket with this path. Returns 0 if the path is too long. */
 static int at_path(struct sockaddr_un *address, const char *folder, const char *name)
 {
 	int n;
@@ -151,7 +150,7 @@ static socklen_t at_name(struct sockaddr_un *address, const char *name)
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
-	/* The byte in front of it is 0. */
+	/* The byte before an abstract name is 0. */
 	if (n >= sizeof(address->sun_path))
 		n = sizeof(address->sun_path) - 1;
 	memcpy(address->sun_path + 1, name, n);
@@ -180,8 +179,8 @@ static int connect_to_starter(const struct strata_user_starter *starter)
 }
 
 /*
- * Looks for the tracer that has started this program. Returns 0, or the errno of the last try to reach it; ESRCH: nobody
- * has.
+ * Finds the tracer that has started this program. Returns 0, or the errno of the last attempt to reach it; ESRCH if
+ * no tracer has started this program.
  */
 int strata_starter_find(struct strata_user_way *way)
 {
@@ -203,8 +202,8 @@ int strata_starter_find(struct strata_user_way *way)
 }
 
 /*
- * Announces this process there, and lets go of the way. Returns 0 if the tracer that started this program has gone, or was
- * never there; 1 otherwise.
+ * Announces this process to the tracer that has started it, and closes the connection. Returns 0 if the tracer that
+ * started this program has gone, or was never there; 1 otherwise.
  */
 int strata_announce_to_starter(struct strata_user_way *way)
 {
@@ -214,7 +213,7 @@ int strata_announce_to_starter(struct strata_user_way *way)
 		return 1;
 	if (way->socket >= 0) {
 		code = send_memfd(way->socket);
-		/* The queue of that socket is full: the other ways have room for some more. */
+		/* The queue of that socket is full. Connections by other names have queues of their own. */
 		if (code == EAGAIN && !way->is_connected) {
 			other = connect_to_starter(&strata_runtime.starter);
 			if (other >= 0) {
@@ -230,7 +229,7 @@ int strata_announce_to_starter(struct strata_user_way *way)
 	return code != EPIPE && code != ECONNRESET && code != ECONNREFUSED && code != ENOTSOCK;
 }
 
-/* Up to @most bytes of @fd, and a NUL. Returns 0 if there are more, or none. */
+/* Reads up to @most bytes of @fd, and adds a NUL. Returns 0 if there are more, or none. */
 static int read_text(int fd, char *text, size_t most)
 {
 	size_t nr = 0;
@@ -245,8 +244,8 @@ static int read_text(int fd, char *text, size_t most)
 }
 
 /*
- * Make the session that is wanted in the file beside the socket @name, which is the folder's owner's. Returns its slot,
- * or -1: nothing is wanted, or it could not be made, and the tracer does it when it hears of us.
+ * Makes the session that a file beside the socket @name requests, if the owner of the folder owns the file. Returns
+ * its slot, or -1: nothing is wanted, or it could not be made, and the tracer does it when it hears of us.
  */
 static int make_wanted(int folder, const char *name, strata_user_request_fn *make, void *context)
 {
@@ -318,7 +317,7 @@ static void find_in(const char *folder, const char *but, struct strata_user_list
 			if (socket_fd < 0)
 				continue;
 			listeners->of[listeners->nr].socket = socket_fd;
-			/* A socket on which nobody listens any more wants no session. */
+			/* A socket without a listener requests no session. */
 			listeners->of[listeners->nr++].slot =
 				make ? make_wanted(fd, entry->name, make, context) : -1;
 		}
@@ -326,8 +325,8 @@ static void find_in(const char *folder, const char *but, struct strata_user_list
 }
 
 /*
- * Connect to all tracers that listen, but to who has started this program if it @knows_starter; with @make, make the
- * sessions that they want from the begin, before anybody knows this process' memory.
+ * Connects to all listening tracers, except the one that started this program if it @knows_starter. With @make, makes
+ * the sessions that they request from the begin, before any tracer knows this process' memory.
  */
 void strata_listeners_find(struct strata_user_listeners *listeners, int knows_starter,
 			   strata_user_request_fn *make, void *context)

@@ -36,10 +36,7 @@ struct strata_user_mapped strata_mapped;
 ptrdiff_t strata_rseq_offset;
 struct strata_runtime strata_runtime = { .fd = -1, .starter = { .socket = -1 } };
 
-/*
- * The lowest number that the memfd's descriptor gets: out of the way of programs that count on
- * small numbers [fd].
- */
+/* Lowest number for the memfd's descriptor, so that programs which expect small numbers get them [fd]. */
 #define STRATA_USER_FD_MIN 60
 
 #define STRATA_USER_MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
@@ -82,14 +79,17 @@ static int may_be_long(uint64_t bytes)
 	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= bytes;
 }
 
-/* Returns a memfd that is kept open for good: the name is the message. -1: the tracer is told @code. */
+/*
+ * Returns a memfd that stays open and whose name tells the tracer why there is no memory. -1: the tracer is told
+ * @code.
+ */
 static int make_refusal(const char *name, int code)
 {
 	strata_runtime.memory_errno = code;
 	return make_memfd(name);
 }
 
-/* A new memfd of the size that everything but channels needs, mapped. Returns NULL, or where. */
+/* Makes a memfd of the size that everything except channels needs, and maps it. Returns its address, or NULL. */
 static unsigned char *make_memory(int *fd, uint64_t *inode)
 {
 	struct stat status;
@@ -120,8 +120,8 @@ static unsigned char *make_memory(int *fd, uint64_t *inode)
 }
 
 /*
- * Files in /proc and /sys. By the system calls: libc's are cancellation points, and a thread that is to be
- * cancelled may hold a lock of its program where it records.
+ * Opens a file of /proc or /sys. Uses system calls: libc's functions are cancellation points, and a thread that is to
+ * be cancelled may hold a lock of its program where it records.
  */
 static int open_to_read(const char *path)
 {
@@ -141,7 +141,7 @@ static void close_read(int fd)
 		strata_syscall(SYS_close, fd, 0, 0, 0, 0);
 }
 
-/* The first line of a small file; 0 bytes if it cannot be read. */
+/* Reads the first line of a small file. Returns its size; 0 if the file cannot be read. */
 static size_t read_line(const char *path, char *text, size_t size)
 {
 	int fd = open_to_read(path);
@@ -152,7 +152,7 @@ static size_t read_line(const char *path, char *text, size_t size)
 	return n;
 }
 
-/* The largest CPU number that the kernel may give, plus 1: "0-3,8-11" ends with it. */
+/* Returns the largest CPU number that the kernel may give, plus 1: the list "0-3,8-11" ends with that number. */
 static uint32_t possible_cpus(void)
 {
 	char text[256];
@@ -183,8 +183,8 @@ static uint32_t possible_cpus(void)
 }
 
 /*
- * May a tracer that has not started us write to /proc/PID/mem with the rights of our user? Not if that user
- * may not look into us (set-user-ID programs and the like); and Yama may say so.
+ * Returns whether a tracer that has not started this process may write to /proc/PID/mem with the rights of our user.
+ * Not if that user may not look into us (set-user-ID programs and the like); and Yama may say so.
  */
 static int others_may_patch(void)
 {
@@ -276,8 +276,8 @@ static int seccomp_filters(void)
 }
 
 /*
- * Has the program shut itself in (seccomp) since it began? System calls that it does not expect could then
- * be its end. A filter that was there from the start, as in a container, has let ours through; another one
+ * Returns whether the program has installed a seccomp filter since it began. System calls that it does not expect
+ * could then be its end. A filter that was there from the start, as in a container, has let ours through; another one
  * may have come on top of it.
  */
 int strata_sandboxed(void)
@@ -298,7 +298,7 @@ int strata_sandboxed(void)
 	return seccomp_filters() != filters;
 }
 
-/* Has making the memory failed for want of a descriptor? */
+/* Returns whether making the memory has failed because no descriptor was free. */
 static int lacks_descriptors(void)
 {
 	return strata_runtime.memory_errno == EMFILE || strata_runtime.memory_errno == ENFILE;
@@ -377,7 +377,10 @@ static uint64_t filter_at(uint32_t slot)
 /* The number of times that the tracer may change rules while they are copied. */
 #define RULES_TRIES 100
 
-/* The rules of a session, which its tracer may be changing: the place that is in use stays until the next but one change. */
+/*
+ * Copies the rules of a session, which its tracer may be changing: the place that is in use stays until the change
+ * after the next one.
+ */
 static void copy_rules(unsigned char *memory, struct strata_abi_user_session *to, uint32_t slot)
 {
 	const struct strata_abi_user_session *from = &strata_runtime.sessions[slot];
@@ -401,7 +404,7 @@ static void copy_rules(unsigned char *memory, struct strata_abi_user_session *to
 	}
 }
 
-/* The sessions that are active, as bits. */
+/* Returns the active sessions, as bits. */
 static uint32_t active_sessions(void)
 {
 	uint32_t claimed = strata_sessions_claimed(), active = 0, i;
@@ -432,7 +435,10 @@ static uint32_t replaced_by(uint32_t slot, uint32_t active)
 	return STRATA_ABI_USER_NR_SESSIONS;
 }
 
-/* The sessions that a child gets as well, as bits; their slots are copied, their channels are not. */
+/*
+ * Copies the sessions that a child gets as well, and returns them as bits. Their slots are copied, their channels are
+ * not.
+ */
 static uint32_t copy_sessions(unsigned char *memory)
 {
 	struct strata_abi_user_session *to =
@@ -476,7 +482,7 @@ static void copy_states(unsigned char *memory, uint32_t inherited)
 		nr = STRATA_ABI_USER_NR_STATES;
 	for (i = 0; i < nr; i++) {
 		memcpy(&to[i], &strata_runtime.states[i], sizeof(to[i]));
-		/* The tracer may be about to hand it over to the session that the child gets. */
+		/* The tracer may be about to give the tracepoint to the session that the child gets. */
 		for (s = 0; to[i].enabled >> s && s < STRATA_ABI_USER_NR_SESSIONS; s++) {
 			if (!(to[i].enabled >> s & 1) || inherited >> s & 1)
 				continue;
@@ -551,8 +557,8 @@ static void move_zeros(unsigned char *to)
 }
 
 /*
- * A child keeps no mapping of its parent's channels, which begins with the parent's memory: zeros, should
- * a record be in the middle there.
+ * Unmaps the parent's channels, which a child does not keep. Their begin lies in the parent's memory, so zeros take
+ * its place in case a record is being written there.
  */
 static void leave_channels(void)
 {
@@ -643,8 +649,8 @@ int strata_memory_own(void)
 }
 
 /*
- * In a child in which no descriptor is free: that of its parent @pid is the child's as well, and of no use to it. Makes the
- * memory by that one, unless both share it.
+ * Makes the memory of a child in which no descriptor is free by the descriptor of its parent @pid, unless both share
+ * it. Makes the memory by that one, unless both share it.
  */
 static unsigned char *make_memory_by_parents(uint32_t pid, int *fd, uint64_t *inode)
 {
@@ -661,7 +667,7 @@ static unsigned char *make_memory_by_parents(uint32_t pid, int *fd, uint64_t *in
 	return make_memory(fd, inode);
 }
 
-/* Tells the tracers of this child, which has no memory, or has it now. */
+/* Tells this child's tracers that it has no memory, or has it now. */
 static void announce_child(void)
 {
 	struct strata_user_listeners listeners;
@@ -673,9 +679,9 @@ static void announce_child(void)
 }
 
 /*
- * In the child of a fork(): memory of its own, in the place of its parent's, so that all pointers to it
- * stay right. Until then the child has no channel, and writes nothing. Calls that are safe in a signal
- * handler only: it may be the first record there that finds out.
+ * Makes memory for the child of a fork() in the place of its parent's, so that all pointers to it stay valid. Until
+ * then the child has no channel, and writes nothing. Calls that are safe in a signal handler only: it may be the
+ * first record there that finds out.
  */
 void strata_memory_after_fork(void)
 {
@@ -686,9 +692,7 @@ void strata_memory_after_fork(void)
 	uint64_t inode, dead = 0;
 	int fd = -1, is_shut_in;
 
-	/*
-	 * Another value than 0 says that a thread makes the memory, or that this has failed.
-	 */
+	/* A value other than 0 says that a thread is making the memory, or that this has failed. */
 	if (!__atomic_compare_exchange_n(&strata_mapped.alive, &dead, 2, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return;

@@ -23,7 +23,7 @@
 
 uint32_t strata_clock_for;
 
-/* In the place of the channel of the fast path: its session never has its generation. */
+/* Takes the place of the channel of the fast path. Its generation is never that of a session. */
 static struct strata_abi_user_session no_session;
 struct strata_user_channel strata_no_channel = { .generation = 1, .session = &no_session };
 
@@ -119,7 +119,10 @@ static void close_short_way(uint32_t clock_for)
 	__atomic_store_n(&strata_mapped.common, &strata_no_channel, __ATOMIC_SEQ_CST);
 }
 
-/* This thread loses its clock; with @others those that it makes do, too, and they are not known here. */
+/*
+ * Notes that this thread loses its clock; with @others, the threads that it creates lose it too, and are not known
+ * here.
+ */
 static void lose_clock(int others)
 {
 	/* A child that has not made its own memory makes it now, while it can. */
@@ -134,7 +137,7 @@ static void lose_clock(int others)
 	tell_without_clock();
 }
 
-/* The kernel has refused to take the counter from this thread: as before, on the longer way. */
+/* Notes that the kernel has refused to take the counter from this thread: it continues on the slow path. */
 static void keep_clock(void)
 {
 	uint32_t nobody = STRATA_CLOCK_FOR_NOBODY;
@@ -149,7 +152,7 @@ static void keep_clock(void)
 	tell_without_clock();
 }
 
-/* Records that a thread without a clock would have written. No system call. */
+/* Counts the records that a thread without a clock would have written. Makes no system call. */
 void strata_count_without_clock(uint32_t sessions)
 {
 	struct strata_abi_user_session *session;
@@ -255,7 +258,7 @@ static void before(enum mode mode)
 	errno = saved;
 }
 
-/* The kernel has refused. All go on the longer way. */
+/* Handles a refusal by the kernel: all threads continue on the slow path. All go on the longer way. */
 static void refused(enum mode mode)
 {
 	if (mode == STRICT) {
@@ -277,10 +280,7 @@ static int changes_ids(long call)
 	       call == SYS_setregid || call == SYS_setresuid || call == SYS_setresgid;
 }
 
-/*
- * Makes a program's system call as libc does. A call that tracing would not survive is noted
- * before.
- */
+/* Makes a system call of the program as libc does. A call that tracing would not survive is noted first. */
 long strata_noted_call(long call, long a, long b, long c, long d, long e)
 {
 	enum mode mode = strata_runtime.memory ? mode_of(call, a, b) : HARMLESS;

@@ -40,7 +40,7 @@ const struct strata_ring_config strata_user_configs[4] = {
 /* The number of discarded records between two looks at the tracer's heartbeat. */
 #define STRATA_USER_DISCARDS_PER_LOOK 65536u
 
-/* Leave the session of a tracer that has died: its channel stays full for ever. */
+/* Leaves the session of a tracer that has died, whose channel stays full for ever. */
 STRATA_SLOW void strata_user_leave_dead(const struct strata_user_channel *channel, uint32_t slot)
 {
 	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
@@ -84,7 +84,10 @@ STRATA_INLINE int write_record(const struct strata_user_channel *channel,
 	return code == -ESTALE ? strata_user_write(channel, event, payload) : code;
 }
 
-/* This process' channel of session @slot, mapped now if it has not been. NULL: there is none, counted. */
+/*
+ * Returns this process' channel of session @slot, and maps it if that was not done yet. NULL: there is none, which is
+ * counted.
+ */
 STRATA_INLINE struct strata_user_channel *strata_user_channel_of(uint32_t slot)
 {
 	const struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
@@ -124,7 +127,7 @@ static unsigned char *stage(uint64_t bytes)
 /* Largest size of a payload with its header and contexts that is assembled on the stack [byte]. */
 #define CONTEXTS_STACK_BYTES 1500u
 
-/* @event's record with its contexts in front of @payload. @to has room for them and for the payload. */
+/* Writes @event's record with its contexts before @payload. @to has room for them and for the payload. */
 static int write_at(const struct strata_user_channel *channel, struct strata_ring_event *event,
 		    const struct strata_abi_user_state *state, const struct strata_caller *caller,
 		    const unsigned char *payload, uint32_t payload_bytes, unsigned char *to)
@@ -160,7 +163,7 @@ STRATA_SLOW int write_on_stack(const struct strata_user_channel *channel,
 			memory + STRATA_USER_HEADROOM);
 }
 
-/* A record of a session with contexts. */
+/* Writes a record to a session with contexts. */
 STRATA_SLOW int write_with_contexts(const struct strata_user_channel *channel,
 				    struct strata_ring_event *event,
 				    const struct strata_abi_user_state *state,
@@ -202,7 +205,7 @@ STRATA_SLOW int write_one(struct strata_user_channel *channel,
 
 	event.in_handler = 0;
 	event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
-	/* An event without an id: the session has just ended. */
+	/* The event has no id, so the session has just ended. */
 	if (event.id == STRATA_ABI_USER_NO_ID)
 		return -ESTALE;
 	event.payload_bytes = payload_bytes;
@@ -295,8 +298,8 @@ static void record_ended(struct strata_user_channel *channel,
 }
 
 /*
- * An event of a session whose filter asks for the duration. Returns 1 if all is done, since it is an end of a span;
- * 0: it is recorded as any other event.
+ * Records an event of a session whose filter tests the duration. Returns 1 if the event is an end of a span, for
+ * which everything is done; 0 if it is still to be recorded as any other event.
  */
 STRATA_SLOW int record_span(struct strata_user_channel *channel,
 			    const struct strata_tracepoint *tracepoint,
@@ -331,7 +334,7 @@ STRATA_SLOW uint32_t strata_user_record_each(const struct strata_tracepoint *tra
 	for (; sessions; sessions &= sessions - 1) {
 		slot = (uint32_t)__builtin_ctz(sessions);
 		channel = strata_user_channel_of(slot);
-		/* An event without an id: the session has just ended. */
+		/* The event has no id, so the session has just ended. */
 		if (!channel ||
 		    __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED) == STRATA_ABI_USER_NO_ID) {
 			ended |= UINT32_C(1) << slot;
@@ -731,12 +734,13 @@ int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_
 	       is_kept_all_the_same(channel, state, program);
 }
 
-/* The size of the greatest payload: the bytes in front of it are counted in 32 bits, too. */
+/* Largest payload: its size with header and contexts fits into 32 bits. */
 #define PAYLOAD_BYTES_MAX (UINT32_MAX - STRATA_USER_HEADROOM)
 
 /*
- * A record for @sessions that its site could not assemble: counted in each as too large, where it is, and else as
- * without memory. The channel's private size decides; the session's may be another one's by now.
+ * Counts a record for @sessions that its site could not assemble: as too large in each session whose sub-buffers are
+ * smaller, and as without memory in the others. The channel's private size decides; the session's may be another
+ * one's by now.
  */
 static void count_unstaged(const struct strata_abi_user_state *state, uint32_t sessions,
 			   uint64_t payload_bytes)
@@ -762,8 +766,8 @@ static void count_unstaged(const struct strata_abi_user_state *state, uint32_t s
 }
 
 /*
- * Returns the size of the largest record that any of the sessions takes, which is that of its
- * sub-buffers. A larger one is not even put together.
+ * Returns the size of the largest record that any of the sessions takes, which is that of its sub-buffers. A larger
+ * one is not assembled.
  */
 static uint64_t largest_record(uint32_t sessions)
 {

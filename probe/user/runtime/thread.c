@@ -80,7 +80,7 @@ uint32_t strata_thread_ask(void)
 			id = said_by_libc();
 		else if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
 			id = said_by_kernel();
-		/* A signal handler may have been quicker, with the same. */
+		/* A signal handler may have stored the id before us; the id is the same. */
 		if (!shared && id > 0)
 			strata_thread_note(id);
 	}

@@ -1,9 +1,9 @@
 //! Names of code that programs have generated, by process, address and time.
 //!
 //! A recorder reads the files in which runtimes name such code, again and again. A name therefore has the time at which
-//! it was found, and a greatest age, which is the time since the reading before. An address at a time has the last of the
-//! names that may be as old as that. If there is none, it has the earliest later name, since a runtime may write its
-//! file late.
+//! it was found, and a greatest age, which is the time since the reading before. An address at a time has the last of
+//! the names that may be as old as that. If there is none, it has the earliest later name, since a runtime may write
+//! its file late.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -84,11 +84,11 @@ pub(super) struct GeneratedCode {
     pieces: Vec<Piece>,
     names: Vec<u8>,
     processes: HashMap<i64, Process>,
-    /// The process that each one was forked from, and whose code it has.
+    /// The parent of each forked process, whose generated code it shares.
     parents: HashMap<i64, i64>,
     /// The readings, in the order of the times after which their names hold.
     due: Vec<Reading>,
-    /// The number of readings whose names hold.
+    /// The number of readings whose names are in effect.
     applied: usize,
     /// The present time.
     now: i64,

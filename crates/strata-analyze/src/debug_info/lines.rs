@@ -63,7 +63,7 @@ pub(super) struct KnownAddress {
     pub inlined: Vec<(Vec<u8>, Option<SourceLine>)>,
 }
 
-/// The reason for which something is not known.
+/// The reason why a lookup has no result.
 #[derive(Clone, Copy, Debug)]
 enum Not {
     /// The debug information is damaged, or says nothing.

@@ -35,7 +35,8 @@ struct KnownProcess {
     is_new: bool,
 }
 
-/// The objects of a trace's processes from the begin of watching until the first dump after it.
+/// The objects of a trace's processes, from the time at which the tracer began to watch mappings until the first state
+/// dump after that.
 #[derive(Debug, Default)]
 pub(super) struct ObjectsBefore {
     /// The begin of watching \[ns since 1970\]; `to` is the time of the first dump after it. `None` if nothing is

@@ -16,7 +16,7 @@ const LEAF_BYTES: u64 = (LEAF * size_of::<MappedObject>()) as u64 + 128;
 const PLACE_BYTES: u64 = 8;
 const LIST_BYTES: u64 = 128;
 
-/// Some objects, at least one, sorted by begin.
+/// A node of the map: at least one object, sorted by begin.
 #[derive(Debug)]
 struct Leaf {
     of: Vec<MappedObject>,

@@ -12,7 +12,7 @@ use crate::short::{Joiner, Seed, Short, WantedRecord};
 /// A sink that receives the output, and returns `Break` if it wants no more.
 type Sink<'s> = &'s mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>;
 
-/// Renders new messages, one look at the trace after the other.
+/// Renders the records that each new look at a growing trace finds.
 pub struct FollowRenderer {
     renderer: Renderer,
     filter: Option<Selection>,

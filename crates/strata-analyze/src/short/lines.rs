@@ -1,4 +1,12 @@
 //! Makes lines of one worker's event records. Successive lines are collected until a unit ends.
+//!
+//! A worker passes its records here in order. Each becomes a row: a complete line, or the line of a system call whose
+//! end is filled in when its exit comes. What a worker cannot know (the begin of a call in an earlier unit, a thread's
+//! name) becomes a mark in its [`Unit`], which `join.rs` completes in order.
+//!
+//! - A call's line is held until its exit, another call of the same thread, or the end of the unit.
+//! - Deferred arguments of the call are inserted into its line; places after them move.
+//! - Only a bounded number of threads is known. Beyond it, all are forgotten, and calls lose their ends.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

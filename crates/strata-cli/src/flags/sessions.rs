@@ -1,4 +1,22 @@
-//! The command line of sessions that stay; commands and main options have LTTng's names.
+//! The command line of persistent sessions; commands and main options have LTTng's names.
+//!
+//! ```text
+//! create NAME ─▶ enable-channel, enable-event, track, add-context ─▶ start ⇄ stop ─▶ destroy
+//!                              (also between start and stop)            └ rotate, snapshot
+//! ```
+//!
+//! Each command becomes either a request to the session's process or a list of plan changes (`strata_session::plan`):
+//! The structs only translate. The session checks a change as a whole against its
+//! present plan, so nothing here knows what a session has already.
+//!
+//! - `OfSession` is the flag `-s NAME` of all commands that change one session. Without it, the only session is taken;
+//!   if there are several, the command fails and names them.
+//! - `OfLayer` is `-u` or `-k`: rules, channels and contexts belong to programs or to the kernel.
+//! - `KindFlag` and the lists of `track` select processes by id, user, group, name or control group.
+//! - Flags that `record` shares with `create` (rotation, retention, memory limits) are structs that both flatten.
+//!
+//! LTTng's flags that have no meaning here are accepted only where scripts depend on them (`--no-wait`). All others are
+//! refused with the command that does the same.
 
 use std::path::PathBuf;
 use std::time::Duration;

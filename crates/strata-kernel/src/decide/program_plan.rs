@@ -1,4 +1,25 @@
 //! Plans which program is loaded with which constants for each event, and makes the record classes.
+//!
+//! ```text
+//! SelectedEvent ── add() ──▶ LoadUnit: object, programs, constants (Event, Constant), AttachPoint, fallback
+//!                   │                └─ one unit for each tracepoint, probe or timer
+//!                   └─ system calls ──▶ SyscallGroup: one pair of programs for many calls, with a table of them
+//! ```
+//!
+//! A program is compiled once and loaded many times: what it records of an event (which fields, from where, with which
+//! filter and contexts) are constants that the verifier knows, so that unused code costs nothing. System calls are the
+//! exception. They have one pair of programs (entry and exit) for all calls with the same needs, and a table in a map
+//! that says what is recorded of each call. The table can change while the pair runs; [`PairAbilities`] says which
+//! calls the running pair could serve, so that a change loads a new pair only if it must.
+//!
+//! A unit may have a [`Fallback`]. The frequent events have programs of their own, which read the kernel's structures
+//! by BTF; if the kernel refuses one, the generic tracepoint program records the same event with the fields that
+//! tracefs describes. Its class then has other fields, which is why the class is chosen with the unit that was loaded.
+//!
+//! [`plan`] is called for a new session and for each change. Classes are never removed or renumbered: an event that
+//! comes back gets the class it had, since records with the old id may still be in the rings. Filters that can never be
+//! true make no unit; events that cannot be recorded are listed in [`KernelPlan::problems`] with the reason. Nothing is
+//! loaded here, and everything is tested without a kernel.
 
 use crate::attach::bpf_objects::Object;
 use crate::attach::cpu_samples;

@@ -1,4 +1,24 @@
-//! State shared by the threads of a session.
+//! State shared by the threads of a session: flags, failures and counts.
+//!
+//! A session has a thread that answers requests, and for each layer (programs, the kernel, guests) a pump that moves
+//! packets, and threads that search for processes or attach programs. None of them waits for another. They meet here:
+//!
+//! ```text
+//! pump of a layer ── Voice (a Monitor) ──▶ Shared ◀── session's thread: stop(), figures, status
+//!    records, bytes, losses, fill            │  wake(): a descriptor that becomes readable at the stop
+//!    "the disk is full"                      └─ ending_of_all(): the worst layer decides how the trace ended
+//! ```
+//!
+//! - [`Shared`] belongs to the whole session. It begins as *recording*; [`Shared::stop`] makes it *stopping* once, with
+//!   the first reason, and nothing makes it recording again. [`Shared::fail`] keeps the first failure of the session;
+//!   a layer that can no longer write fails alone, so that the others continue.
+//! - A [`Voice`] is the handle of one layer. Its pump calls it for each batch of packets, from one thread; anybody may
+//!   read the figures at any time. Figures are relaxed atomics: they are for people, and each is right by itself, but
+//!   two of them may be from different moments.
+//! - Losses have a lock, since their parts (streams, times) must agree. It is held for the copy of one layer's losses.
+//!
+//! Nothing here may block, because the pump calls it between two packets. Pausing, disk space and the link to a relay
+//! have their own types ([`Room`], [`Link`]), which are only handed around from here.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

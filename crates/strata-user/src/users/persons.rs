@@ -23,7 +23,7 @@ struct UserRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Person(u32),
-    /// Each block of [`BLOCK`] of these ids counts as one person.
+    /// The ids belong to containers: each block of [`BLOCK`] ids counts as one person.
     Blocks,
 }
 

@@ -305,7 +305,7 @@ fn moved(code: OpCode, by: u64) -> Option<OpCode> {
     })
 }
 
-/// Takes the value of one field, which a path names, from all fields that a walk through a record shows.
+/// A visitor that picks the value of one field, named by a path, while a record is decoded.
 struct FieldSearch<'s, 'e> {
     path: &'s FieldPath,
     plan: &'s DecodingPlan,
