@@ -68,7 +68,7 @@ STRATA_INLINE struct strata_context_place *strata_context_place(uint64_t i)
 
 	if (!all)
 		return NULL;
-	/* Has the compiler bound the register that is used. */
+	/* Makes the compiler bound the register that is used. */
 	__asm__ volatile("" : "+r"(i));
 	return &all->place[i & (STRATA_CONTEXT_PLACES - 1)];
 }

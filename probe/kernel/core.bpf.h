@@ -81,7 +81,7 @@ struct upid {
 	struct pid_namespace *ns;
 };
 
-/* Its numbers, from the machine's first namespace to its own. */
+/* The numbers of a task, from the machine's first PID namespace to the task's own. */
 struct pid {
 	unsigned int level;
 	struct upid numbers[1];

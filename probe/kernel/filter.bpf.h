@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * filter.bpf.h - whether an event is recorded, by the tests of abi/include/strata/abi/kernel.h.
+ * filter.bpf.h - decide whether an event is recorded, by the tests of abi/include/strata/abi/kernel.h.
  *
  * No interpreter is left when a program runs. The tests are constants of .rodata, frozen before the
  * program is loaded: on every path the verifier knows which test comes next and what it asks for, and
@@ -142,7 +142,7 @@ STRATA_FILTER_INLINE bool strata_filter_test_is(strata_filter_test *test,
 }
 
 /**
- * strata_filter() - whether an event is to be recorded.
+ * strata_filter() - return whether an event is to be recorded.
  * @filter: in frozen .rodata, each test leading to later ones only; volatile as
  *          strata_filter_test is.
  * @source: where its fields are; kind is a constant when clang compiles.
@@ -213,7 +213,7 @@ STRATA_FILTER_INLINE bool strata_filter_early_comm(strata_filter_test *test)
 {
 	const uint64_t *comm = (const uint64_t *)(const void *)strata_current()->comm;
 
-	/* Its address anew, which is less than a register kept, here and below. */
+	/* Computes the test's address again, which costs less than a register that is kept, here and below. */
 	STRATA_FILTER_OPAQUE(test);
 	if ((comm[0] & test->mask) != test->value)
 		return false;

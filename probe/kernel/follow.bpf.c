@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * follow.bpf.c - which tasks are followed: from fork to fork, from execve on, and those that run already.
+ * follow.bpf.c - find the tasks that are followed: from fork to fork, from execve on, and those that run already.
  *
  *   made by the tracer ──▶ AT_EXEC ── execve ──▶ ALL ── fork, clone ──▶ ALL
  *                                     roots ─────▲

@@ -45,7 +45,7 @@ STRATA_INLINE const struct strata_sizes *strata_sizes(void)
 	return sizes;
 }
 
-/* One CPU's stream each. Largest entry and size are set by the loader. */
+/* The streams, one for each CPU. The loader sets the largest entry and the size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

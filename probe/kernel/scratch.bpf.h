@@ -53,7 +53,7 @@ struct {
 	__type(value, struct strata_scratch);
 } scratches SEC(".maps");
 
-/* Has the compiler test the register that is used: before 6.11 a verifier relates no copy less 1 to it. */
+/* Makes the compiler test the register that is used: verifiers before 6.11 do not relate a copy less 1 to it. */
 STRATA_INLINE uint64_t strata_opaque(uint64_t value)
 {
 	__asm__ volatile("" : "+r"(value));

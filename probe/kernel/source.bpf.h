@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* source.bpf.h - what a filter looks at, see FIELD in strata/abi/kernel.h. */
+/* source.bpf.h - the values that a filter reads, see FIELD in strata/abi/kernel.h. */
 #ifndef STRATA_KERNEL_SOURCE_BPF_H
 #define STRATA_KERNEL_SOURCE_BPF_H
 

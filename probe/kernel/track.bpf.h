@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * track.bpf.h - is the current process one that is tracked? Asked only where something is: see the switch of a program.
+ * track.bpf.h - decide whether the current process is tracked. Asked only where something is: see the switch of a
+ * program.
  *
  * A global function: the verifier goes through it once for each program, whoever calls it.
  */

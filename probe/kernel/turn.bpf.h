@@ -25,7 +25,7 @@ static __attribute__((noinline)) int strata_has_turn(uint32_t on)
 		at = STRATA_ABI_KERNEL_FOLLOW_TASKS + bpf_get_smp_processor_id();
 	bit = 1u << (at & 31);
 	at >>= 5;
-	/* Has the compiler test the register that is used. */
+	/* Makes the compiler test the register that is used. */
 	__asm__ volatile("" : "+r"(at));
 	words = (uint32_t *)bpf_map_lookup_elem(&told, &key);
 	if (!words || at >= STRATA_ABI_KERNEL_TOLD_WORDS)

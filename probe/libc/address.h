@@ -28,8 +28,8 @@ struct strata_libc_address {
 };
 
 /*
- * Can the number at @at be read? The kernel reads what is to change a signal mask before it finds that -1 is no way to
- * change one.
+ * Returns whether the number at @at can be read. The kernel reads what is to change a signal mask before it finds
+ * that -1 is no way to change one.
  */
 static int strata_libc_is_readable(const socklen_t *at)
 {
@@ -51,7 +51,10 @@ static socklen_t strata_libc_room(const void *who, const socklen_t *bytes)
 	return who && bytes && strata_libc_is_readable(bytes) ? *bytes : 0;
 }
 
-/* Has the kernel read the address? These errors come behind it. EPERM and EACCES may be a seccomp filter's, before it. */
+/*
+ * Returns whether the kernel has read the address, judging by the call's error. These errors come behind it. EPERM
+ * and EACCES may be a seccomp filter's, before it.
+ */
 static int strata_libc_is_address_read(ssize_t result, int error)
 {
 	switch (result < 0 ? error : 0) {

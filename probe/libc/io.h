@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* io.h - how functions of libc are recorded that open, move bytes and close: two events each, of the provider io. */
+/* io.h - record functions of libc that open, move bytes and close: two events each, of the provider io. */
 #ifndef STRATA_LIBC_IO_H
 #define STRATA_LIBC_IO_H
 
@@ -14,7 +14,7 @@
 /* errno of a result that is an error. */
 #define ERROR(result) ((result) < 0 ? errno : 0)
 
-/* Has the kernel read the path? Only then is it one. */
+/* Returns whether the kernel has read the path. A path that it has not read may be unreadable. */
 __attribute__((unused)) static int is_read(int result, int error)
 {
 	switch (result < 0 ? error : 0) {

@@ -236,7 +236,7 @@ static struct table *own_table(void)
 	if (STRATA_LIBC_LIKELY(table && __atomic_load_n(&table->owner, __ATOMIC_RELAXED) == &own))
 		return table;
 	own = table = take_table();
-	/* May allocate, which is not counted: it is ours. */
+	/* May allocate, which is not counted: the memory is ours. */
 	if (table && has_key)
 		pthread_setspecific(at_thread_end, table);
 	return table;

@@ -45,8 +45,8 @@ pub enum Unit {
     Spread,
 }
 
-/// What a column's values are for programs. It is known before the rows are, so that the header of CSV depends on the
-/// report and not on the trace.
+/// Type of a column's values in JSON, CSV and SQL. It is known before the rows are, so that the header of CSV depends
+/// on the report and not on the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One value: a number, a text, true or false. It may be unknown.

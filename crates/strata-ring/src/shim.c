@@ -17,7 +17,7 @@ struct strata_shim {
 	struct strata_ring_reader reader[]; /* [nr_streams] */
 };
 
-/* What the time namespace of this process adds to the machine's CLOCK_MONOTONIC, which records have [ns]. */
+/* Offset that the time namespace of this process adds to the machine's CLOCK_MONOTONIC, which records have [ns]. */
 static _Thread_local int64_t shim_clock_adds;
 
 /*
@@ -53,7 +53,7 @@ enum {
 	PARTIAL_TRIES = 20
 };
 
-/* So many bytes that belong to nobody, and the guard behind them. */
+/* Reserves addresses for so many bytes and a guard after them, without memory behind them. */
 static void *shim_reserve(uint64_t bytes)
 {
 	return mmap(NULL, (size_t)(bytes + STRATA_SHIM_GUARD_BYTES), PROT_READ | PROT_WRITE,
@@ -196,7 +196,10 @@ int strata_shim_format(const struct strata_shim_attr *attr, void *memory, uint64
 	return code;
 }
 
-/* Its streams are as another one has left them: only the header, which is this process' own, is written. */
+/*
+ * Adopts a channel whose streams another process has left. Only the header, which is in this process' own memory, is
+ * written.
+ */
 int strata_shim_adopt(const struct strata_shim_attr *attr, void *memory, uint64_t bytes,
 		      struct strata_shim **out, struct strata_ring_error *error)
 {
@@ -247,7 +250,7 @@ int strata_shim_again(const struct strata_shim *shim, struct strata_shim **out,
 {
 	int code = shim_attach(shim->channel.memory, &shim->channel.header, out, error);
 
-	/* Nobody calls it there: walks are refused where one would be needed. */
+	/* A walk through a stream that needs this barrier is refused, so nothing calls the barrier there. */
 	if (!code)
 		strata_shim_set_barrier(*out, shim->barrier_fd, shim->barrier_request);
 	return code;
@@ -281,7 +284,10 @@ static int shim_barrier(void *of, uint32_t stream)
 
 	if (!ioctl(shim->barrier_fd, shim->barrier_request, (unsigned long)stream))
 		return 0;
-	/* What strata_ring_get_next() says by itself is something else. */
+	/*
+	 * EAGAIN and EPROTO are errors of the device here; as results of strata_ring_get_next() they mean something
+	 * else.
+	 */
 	return errno == EAGAIN || errno == EPROTO ? -EIO : -errno;
 }
 
@@ -509,7 +515,7 @@ void strata_shim_copy(unsigned char *dst, const unsigned char *src, uint64_t byt
 	strata_plain_peek(dst, src, (size_t)bytes);
 }
 
-/* Both parts at @at of @fd, in one system call if it takes all of them; what it takes of them in several. */
+/* Writes both parts at @at of @fd: in one system call if it takes all of them, otherwise in several. */
 int strata_shim_write(int fd, uint64_t at, const unsigned char *header, uint64_t header_bytes,
 		      const unsigned char *body, uint64_t body_bytes)
 {

@@ -46,7 +46,7 @@ STRATA_INLINE int strata_user_record_at_once(struct strata_user_channel *channel
 					   payload_bytes);
 }
 
-/* The same of a payload of 8 bytes in a register. */
+/* Writes a record whose payload of 8 bytes is in a register. */
 STRATA_INLINE int record_word_at_once(const struct strata_user_channel *channel,
 				      const struct strata_abi_user_state *state, uint64_t word)
 {

@@ -120,7 +120,7 @@ strata_filter_slow(const struct strata_filter_event *event, const struct strata_
 
 /* ---- binding ---- */
 
-/* Is it the same for all events of the tracepoint? */
+/* Returns whether the test gives the same result for all events of the tracepoint. */
 STRATA_FILTER_FUNCTION int strata_filter_is_certain(const struct strata_abi_filter *filter,
 						    const struct strata_abi_filter_term *term,
 						    uint16_t field,

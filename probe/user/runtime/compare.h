@@ -121,7 +121,7 @@ STRATA_FILTER_FUNCTION int strata_filter_pair(uint8_t op, const struct strata_fi
 	return strata_filter_holds(op, order);
 }
 
-/* Is one of the labels of this value like the pattern? -1: it has no labels. */
+/* Returns whether one of the value's labels matches the pattern. -1: the value has no labels. */
 STRATA_FILTER_FUNCTION int strata_filter_label(const struct strata_field *field,
 					       const struct strata_filter_value *value,
 					       const char *pattern, const char *pattern_end)

@@ -126,8 +126,8 @@ static uint64_t read_file(const char *path, char *to, uint64_t room)
 }
 
 /*
- * In the @bytes of /proc/self/cgroup at @text: the path of the group of version 2, made a text. NULL: there is none, or
- * it is outside of what this process sees.
+ * Finds the path of the group of version 2 in the @bytes of /proc/self/cgroup at @text, and ends it with a NUL. NULL:
+ * there is none, or the group is outside of what this process sees.
  */
 static char *path_of_group(char *text, uint64_t bytes)
 {

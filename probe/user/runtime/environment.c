@@ -158,7 +158,7 @@ uint32_t strata_environment_request(struct strata_user_request *request,
 	return 0;
 }
 
-/* The same of the text beside a socket, which must outlive @request. */
+/* Parses the request in the text beside a socket; the text must outlive @request. */
 int strata_environment_request_of(const char *text, struct strata_user_request *request)
 {
 	uint64_t version;

@@ -52,7 +52,7 @@ struct strata_span {
 	struct strata_span *next; /* of the provider */
 };
 
-/* Is it on in any session? */
+/* Returns whether the event is on in any session. */
 STRATA_INLINE int strata_event_made_is_on(const struct strata_event_made *event)
 {
 	return __atomic_load_n(event->handle.enabled, __ATOMIC_RELAXED) != 0;

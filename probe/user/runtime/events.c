@@ -107,7 +107,10 @@ static unsigned character_at(const unsigned char *text, uint32_t *character)
 	return bytes;
 }
 
-/* Can this be a name? @limit: the most bytes. @what: says whose, for the message. */
+/*
+ * Returns whether this text can be a name. @limit: the most bytes. @what: the thing that has the name, for the
+ * message.
+ */
 static int check_name(const struct why *why, const char *what, const char *name, size_t limit)
 {
 	const unsigned char *at = (const unsigned char *)name;

@@ -123,7 +123,10 @@ bind(struct strata_user_filter *filter, const struct strata_filter_event *event,
 	return bound;
 }
 
-/* Does the filter select this event? @duration_ns: of the span that it begins, if the filter asks for it. */
+/*
+ * Returns whether the filter selects this event. @duration_ns: duration of the span that the event begins, if the
+ * filter tests it.
+ */
 int strata_filter_selects(struct strata_user_filter *filter,
 			  const struct strata_tracepoint *tracepoint,
 			  const struct strata_abi_user_state *state, const unsigned char *payload,

@@ -189,7 +189,7 @@ STRATA_FILTER_INLINE int strata_filter_is_number(const struct strata_field *fiel
 	return field->type == STRATA_ABI_USER_INTEGER || field->type == STRATA_ABI_USER_FLOAT;
 }
 
-/* Its size if that is the same in all records; else 0. */
+/* Returns the field's size if it is the same in all records, otherwise 0. */
 STRATA_FILTER_FUNCTION uint64_t strata_filter_fixed_bytes(const struct strata_field *field)
 {
 	switch (field->type) {

@@ -248,7 +248,10 @@ extern __typeof__(prctl) strata_own_prctl THROWS_NOTHING STRATA_HIDDEN
 extern __typeof__(pthread_setname_np) strata_own_setname THROWS_NOTHING STRATA_HIDDEN
 	__attribute__((alias("pthread_setname_np")));
 
-/* Does who names a thread by libc's functions call ours? Not where the program has its own, or has loaded us later. */
+/*
+ * Returns whether code that names a thread by libc's functions calls ours. That is not so if the program has
+ * functions of its own, or has loaded us later.
+ */
 int strata_is_told_of_names(void)
 {
 	return &prctl == &strata_own_prctl && &pthread_setname_np == &strata_own_setname;

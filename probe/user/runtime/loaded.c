@@ -85,7 +85,10 @@ static int holds(uint64_t address, uint64_t bytes, const void *place)
 	return (uint64_t)(uintptr_t)place - address < bytes;
 }
 
-/* Is all of [begin, +bytes) in a segment of the object that can be read? Its file may say anything. */
+/*
+ * Returns whether all of [begin, +bytes) lies in a segment of the object that can be read. The object's file may
+ * contain anything.
+ */
 static int is_mapped(const struct dl_phdr_info *info, uint64_t begin, uint64_t bytes)
 {
 	int i;

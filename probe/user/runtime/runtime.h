@@ -249,7 +249,7 @@ STRATA_HIDDEN void strata_count_without_clock(uint32_t sessions);
 STRATA_HIDDEN uint64_t strata_now_ns(void);
 STRATA_HIDDEN long strata_noted_call(long call, long a, long b, long c, long d, long e);
 
-/* May this thread not read the clock? Costs a load where all threads may. */
+/* Returns whether this thread may not read the clock. Costs one load if all threads may. */
 STRATA_INLINE int strata_without_clock(void)
 {
 	return strata_unlikely(__atomic_load_n(&strata_clock_for, __ATOMIC_RELAXED)) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * selects.h - does a session's filter select an event? Asked before anything of a record is made. A session without
- * a filter is not asked; it pays nothing.
+ * selects.h - decide whether a session's filter selects an event. Asked before anything of a record is made. A
+ * session without a filter is not asked; it pays nothing.
  */
 #ifndef STRATA_RUNTIME_SELECTS_H
 #define STRATA_RUNTIME_SELECTS_H

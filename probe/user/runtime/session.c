@@ -143,7 +143,7 @@ static void forget(struct strata_user_channel *channel)
 							  sizeof(struct strata_ring_stream));
 }
 
-/* Is this a channel that this process can write to, inside of the session's place? */
+/* Returns whether this process can write to a channel in the session's place. */
 static int usable(const struct strata_abi_user_session *session,
 		  const struct strata_abi_ring_channel *header)
 {
@@ -193,7 +193,7 @@ static struct strata_user_channel *map_channel(uint32_t slot, uint64_t generatio
 			make_common(channel);
 			return channel;
 		}
-		/* Another thread, or a signal handler of this one, was quicker. */
+		/* Another thread, or a signal handler of this thread, has mapped the channel first. */
 		forget(channel);
 		channel = before;
 	}

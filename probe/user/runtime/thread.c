@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread.c - which thread is this? libc knows, but tells it by a system call only. It writes the id into a
- * recursive mutex that a thread holds, though: one of our own, in the thread's stack, says it.
+ * thread.c - find the id of this thread without a system call. libc knows, but tells it by a system call only. It
+ * writes the id into a recursive mutex that a thread holds, though: one of our own, in the thread's stack, says it.
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -58,8 +58,8 @@ void strata_threads_begin(void)
 }
 
 /*
- * In the child of a fork(), or of a clone() that libc knows nothing of: what is noted, and what libc believes, may
- * be the parent's.
+ * Handles the child of a fork(), or of a clone() that libc does not know of: notes, and libc's own state, may be the
+ * parent's.
  */
 void strata_thread_after_fork(void)
 {

@@ -108,7 +108,9 @@ static void parts_of(struct strata_user_part *parts, const struct strata_event_m
 	}
 }
 
-/* A record of any size. Its payload is measured before it is put together, in memory that may have to be mapped. */
+/*
+ * Writes a record of any size. Its payload is measured before it is assembled, in memory that may have to be mapped.
+ */
 STRATA_SLOW void record_large(struct strata_event_made *event, const union strata_value *values,
 			      const struct strata_caller *caller)
 {

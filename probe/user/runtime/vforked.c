@@ -42,7 +42,7 @@ static int register_area(void)
 	if (strata_thread_noted() != STRATA_THREAD_VFORKED ||
 	    __atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
 		return -ENXIO;
-	/* A child may have died within a section: what it has left in rseq_cs is none of this one. */
+	/* A child may have died within a section; what it left in rseq_cs has no meaning for this child. */
 	memset(area.bytes + 8, 0, 8);
 	if (strata_syscall(SYS_rseq, &area, sizeof(area), 0, RSEQ_SIGNATURE) && errno != EBUSY)
 		code = errno == EINVAL ? -ESTALE : -ENXIO;

@@ -66,9 +66,9 @@ struct strata_abi_user_announcement {
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_announcement) == 16, "announcement size");
 
 /*
- * In the place of an announcement, without a descriptor: what a process sends that has tracepoints, and no memory to share.
- * A process in which one descriptor is free sends it, with the error 0, through that one, and makes its memory afterwards:
- * its tracer then looks for that in /proc.
+ * Message of a process that has tracepoints but no memory to share, which takes the place of an announcement and has
+ * no descriptor. A process in which one descriptor is free sends it, with the error 0, through that one, and makes
+ * its memory afterwards: its tracer then looks for that in /proc.
  *
  * offset  size  field
  *      0     8  magic     STRATA_ABI_USER_ABSENCE_MAGIC

@@ -361,7 +361,7 @@ struct strata_abi_kernel_event {
  */
 #define STRATA_ABI_KERNEL_CALL_ENTRY 16u
 #define STRATA_ABI_KERNEL_CALL_EXIT  32u
-/* Another pair of programs takes over the call, or has recorded it before: see ON_TELLS. */
+/* Set while another pair of programs takes over the call, or has recorded it before: see ON_TELLS. */
 #define STRATA_ABI_KERNEL_CALL_MOVES 64u
 
 /* Marks an event without a record class, which is not recorded. */

@@ -26,8 +26,8 @@ struct strata_abi_rule_subject {
 };
 
 /*
- * Does the pattern [p, p_end) match all of [s, s_end)? crates/strata-filter's Pattern is the same. Time is at most the product of the lengths: on a
- * mismatch only the last '*' takes one byte more.
+ * Returns whether the pattern [p, p_end) matches all of [s, s_end). crates/strata-filter's Pattern is the same. Time
+ * is at most the product of the lengths: on a mismatch only the last '*' takes one byte more.
  */
 static inline int strata_abi_glob(const char *p, const char *p_end, const char *s,
 				  const char *s_end)

@@ -23,7 +23,7 @@ impl Detaching {
         self.child.and(self.remark.as_deref())
     }
 
-    /// Returns this work, or `other` if there is none here.
+    /// Returns `self` if it has work to do, and `other` otherwise.
     pub(crate) fn or(self, other: Detaching) -> Detaching {
         match self.child {
             Some(_) => self,

@@ -286,7 +286,7 @@ uint64_t strata_span_new_key(void);
 
 #pragma GCC visibility pop
 
-/** strata_event_is_on() - does somebody record the event? Two loads. */
+/** strata_event_is_on() - return whether some session records the event. Two loads. */
 static inline int strata_event_is_on(const struct strata_event *event)
 {
 	return event && __builtin_expect(__atomic_load_n(event->enabled, __ATOMIC_RELAXED) != 0, 0);

@@ -140,7 +140,7 @@
 	"orq %[id], %%rax\n\t"    \
 	"movq %%rax, (%%rcx)\n\t" \
 	"addq %c[delta](%[once]), %%rcx\n\t"
-/* The same of a record of 16 bytes, and its payload. */
+/* Writes a record of 16 bytes, with its payload. */
 #define STRATA_AT_ONCE_WORD                                                            \
 	"movq %c[write_at](%%r8), %%rcx\n\t"                                           \
 	"addq %c[frame_at](%%r8), %%rcx\n\t"                                           \

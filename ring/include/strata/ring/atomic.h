@@ -120,7 +120,7 @@ STRATA_INLINE int strata_bpf_cas(uint64_t *p, uint64_t *expected, uint64_t desir
 {
 	uint64_t old = *expected, found = __sync_val_compare_and_swap(p, old, desired);
 
-	/* Else the compiler makes a number of the operation's success, and compares that. */
+	/* Otherwise the compiler converts the success of the operation to a number, and compares that. */
 	STRATA_HERE(found);
 	*expected = found;
 	return found == old;
@@ -321,7 +321,7 @@ STRATA_INLINE uint64_t strata_local_add(uint64_t *p, uint64_t v)
 	return STRATA_LOCAL_ADD(p, v, __ATOMIC_ACQ_REL);
 }
 
-/* In order for this CPU's interrupts; for others once they have had a barrier here. */
+/* The addition is in order for this CPU's interrupts, and for other CPUs once they have run a barrier here. */
 STRATA_INLINE uint64_t strata_local_add_unordered(uint64_t *p, uint64_t v)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -19,8 +19,8 @@ struct strata_ring_counters {
 };
 
 /**
- * strata_ring_read_counters() - how many records went where. Exact while no producer is in the
- * middle of one.
+ * strata_ring_read_counters() - read how many records were written, discarded, overwritten and cancelled. Exact while
+ * no producer is in the middle of one.
  *
  * Context: any, and anybody who has the stream mapped.
  * Ordering: relaxed: the numbers are of no one moment while producers go on.

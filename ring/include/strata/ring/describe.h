@@ -40,7 +40,7 @@ struct strata_ring_channel {
 };
 
 /**
- * strata_ring_possible_cpus() - how many CPUs the machine may ever have, offline ones included.
+ * strata_ring_possible_cpus() - return how many CPUs the machine may ever have, including offline ones.
  *
  * Returns the largest number that the kernel may give, plus 1; at least 1.
  * Context: not a signal handler.

@@ -23,7 +23,7 @@ STRATA_INLINE int strata_ring_power_of_two(uint64_t x)
 }
 
 /**
- * strata_ring_header_check() - is a channel with this header possible? Creator and opener ask it.
+ * strata_ring_header_check() - check whether a channel with this header is possible. Creator and opener ask it.
  * @h: a private copy; the header may come from anybody.
  *
  * Returns 0; -EINVAL: a value outside its limits; -ENOMEM: more than the address space; with @error

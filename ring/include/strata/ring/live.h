@@ -13,7 +13,7 @@
 #include <strata/ring/read.h>
 
 /**
- * strata_ring_available() - how much of the packet at @position, still being filled, is committed?
+ * strata_ring_available() - return how much of the packet at @position, which is being filled, is committed.
  *
  * Returns bytes from its begin, the reserved header included; 0: nothing, or delivered already.
  * Context: the consumer of @s, any CPU. Nothing is written.

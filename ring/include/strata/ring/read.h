@@ -61,7 +61,7 @@ enum strata_ring_poll {
 };
 
 /*
- * strata_ring_ready() - is the packet that begins at @position delivered? (eq. 2)
+ * strata_ring_ready() - return whether the packet that begins at @position was delivered (eq. 2).
  *
  * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_deliver() or strata_rseq_publish().
  */
@@ -75,7 +75,7 @@ STRATA_INLINE int strata_ring_ready(const struct strata_ring_stream *s, uint64_t
 }
 
 /**
- * strata_ring_read_position() - where the oldest unread packet begins.
+ * strata_ring_read_position() - return where the oldest unread packet begins.
  *
  * Returns a position: a multiple of the sub-buffer's size, whatever the shared memory says.
  * Context: the consumer of the stream. In overwrite mode a writer may move it at any time.

@@ -56,7 +56,10 @@ STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *co
 	if (strata_unlikely(payload_bytes > STRATA_RING_STACK_BYTES)) {
 		int saved = errno;
 
-		/* Does not depend on the stack's limit; a failure is a discarded record, and counted. */
+		/*
+		 * The memory does not depend on the stack's limit. If there is none, the record is discarded and
+		 * counted.
+		 */
 		heap = (unsigned char *)mmap(NULL,
 					     STRATA_RING_HEADER_MAX + (size_t)payload_bytes + 8,
 					     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,

@@ -88,7 +88,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
 #define STRATA_RSEQ_RSEQ_CS 8
 
 /**
- * strata_rseq_available() - is the calling process' libc registering its threads?
+ * strata_rseq_available() - return whether the calling process' libc registers its threads.
  *
  * Returns 1: records can be published by write position; 0: by commit only.
  * Context: any, a signal handler, too. The answer does not change while the process runs.

@@ -152,7 +152,7 @@ STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_text(unsigned char *to, cons
 	if (from) {
 		nul = memchr(from, 0, n);
 		length = nul ? (size_t)((const char *)nul - (const char *)from) : n;
-		/* It may have become shorter while it was copied. */
+		/* Another thread may have shortened the text while it was copied. */
 		if (strata_user_copy_seen(to, (const unsigned char *)from, length)) {
 			nul = memchr(to, 0, length);
 			if (nul)

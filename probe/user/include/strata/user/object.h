@@ -144,7 +144,7 @@ STRATA_USER_NO_PLT void strata_user_record(struct strata_tracepoint *tracepoint,
 					   unsigned char *payload, uint32_t payload_bytes);
 
 /**
- * strata_user_record_word() - the same of a payload of 8 bytes, which never needs to be in memory.
+ * strata_user_record_word() - record an event whose payload has 8 bytes and never needs to be in memory.
  * @word: the payload, in memory order.
  *
  * Context: as strata_user_record().
