@@ -70,7 +70,7 @@ fn recorded() -> Vec<String> {
     all.extend(strata_kernel::syscalls::recorded_names(&strata_kernel::syscalls::unknown().name));
     all.push(strata_kernel::cpu_samples::NAME.to_owned());
     // ("lttng_ust_lib", "load", …)
-    let objects = source("crates/strata-session/src/applications/objects.rs");
+    let objects = source("crates/strata-session/src/applications/loaded_objects.rs");
     for call in behind(&objects, "(\"lttng_ust_") {
         let mut words = call.split('"');
         if let (Some(provider), Some(name)) = (words.next(), words.nth(1)) {
