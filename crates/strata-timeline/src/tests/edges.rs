@@ -357,7 +357,7 @@ fn calls_are_selected_by_either_end_and_those_alone_by_the_one_that_is_there() {
 }
 
 #[test]
-fn spans_that_are_too_deep_are_alone_and_their_ends_close_those_around() {
+fn spans_that_are_too_deep_are_unpaired_and_their_ends_close_those_around() {
     let mut machine = Machine::new();
     let (begin, end) = (machine.mark("a:b", true), machine.mark("a:b", false));
     let here = (0, 0, Some(5));
@@ -367,7 +367,10 @@ fn spans_that_are_too_deep_are_alone_and_their_ends_close_those_around() {
     machine.span(1000, here, end);
     let told = machine.finish();
     let of = told.of(5);
-    assert_eq!(of[..3], ["alone a:b 256 TooMany", "alone a:b 257 TooMany", "span a:b 255..1000"]);
+    assert_eq!(
+        of[..3],
+        ["unpaired a:b 256 TooMany", "unpaired a:b 257 TooMany", "span a:b 255..1000"]
+    );
     assert_eq!(of.iter().filter(|line| line.ends_with("NoEnd")).count(), 255);
 }
 
