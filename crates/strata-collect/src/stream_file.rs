@@ -135,8 +135,8 @@ impl StreamTrack {
         (self.losses, self.told_losses) = (discarded_of(counters), told);
     }
 
-    /// Continues within the packet at `position`, whose records begin at `header_bytes`. The first `passed` bytes of
-    /// records and all packets before are in another trace.
+    /// Continues a stream whose earlier packets are in another trace: within the packet at `position`, whose records
+    /// begin at `header_bytes`. The first `passed` bytes of its records are in the other trace, too.
     pub(crate) fn go_on_within(&mut self, position: u64, header_bytes: u64, passed: &PassedBytes) {
         let bytes = header_bytes.saturating_add(passed.bytes);
         self.part = Some(WrittenPart { position, bytes, records: passed.records });

@@ -66,7 +66,7 @@ const TAKE_OVER: Duration = Duration::from_secs(5);
 /// Time for which the folders of a recording stay locked after its connection broke: who follows it waits for it. A killed
 /// recorder is noticed as much later.
 const PARKED: Duration = Duration::from_secs(15);
-/// Period at which the relay looks at such recordings.
+/// Period at which the relay looks for recordings whose connection broke longer ago than [`PARKED`].
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// Free space below which the relay is not healthy \[byte\].
 const FREE_MIN: u64 = 16 << 20;

@@ -42,7 +42,7 @@ uint32_t strata_events_version(void)
 
 /* ---- what is wrong ---- */
 
-/* The caller's memory for a sentence. */
+/* A buffer of the caller for a sentence that says why a call was refused. */
 struct why {
 	char *text;
 	size_t bytes;

@@ -563,7 +563,7 @@ impl Elf {
 /// The functions of a file whose names match.
 pub(crate) struct Matching<'data> {
     elf: &'data Elf,
-    /// The matching symbols, without all others.
+    /// A view of a symbol table that has only the matching symbols.
     symbols: ElfSymbols<'data>,
     names: BTreeSet<String>,
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once_model.h - the critical section of at_once.h as the model checker sees it. Included by at_once.h only.
+ * at_once_model.h - the critical section of at_once.h in the form that the model checker executes. Included by
+ * at_once.h only.
  *
  * One step for the threads of the same CPU, in which it reads, decides and stores, as the section does: what it
  * reads is the latest, unless it is aborted. The clock is the atomic object *index, which each reading moves on by
