@@ -6,6 +6,17 @@
 //!   strata create NAME --of-session  leaves the terminal, listens at its socket, and handles requests
 //! strata enable-event … start …      requests: changes of the session's plan, and actions
 //! ```
+//!
+//! A session is a process of its own, with a socket that has the session's name in a folder of its user
+//! (`strata_control::Folder`). These commands hold no state: each opens the socket, sends one request, prints the
+//! answer as text or JSON and ends. If the session does not answer at once, `busy_line` says what it is doing, and
+//! Ctrl-C still works.
+//!
+//! - A name is claimed by a lock in the folder before a process is started, so that of two `create` one fails.
+//! - A session that was killed leaves its plan beside the socket. `start` restores it from there (`killed_sessions`),
+//!   and `destroy` removes what it has left.
+//! - Without a name, a command means the only session; if there are several, it fails and lists them.
+//! - The exit status is 1 if the request was done, but the session does not record what it should (`not_recorded`).
 
 use std::path::{Path, PathBuf};
 use std::thread;

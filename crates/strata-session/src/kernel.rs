@@ -9,6 +9,21 @@
 //!
 //! Attaching many events takes seconds, and so does detaching them. Recording lasts from the flag set by `start` to the
 //! flag set by `stop`.
+//!
+//! ```text
+//! rules, filters (change.rs, event_selection.rs) ─▶ RecordingSpec ─▶ KernelSession (strata-kernel) ─▶ KernelSource
+//!       probes.rs, default_events.rs                                      │ problems, remarks           │ packets
+//!                                                                         ▼                             ▼
+//!                                                                  report of the layer          trace in the output
+//! ```
+//!
+//! - `KernelLayer` implements [`Layer`]: the session's thread calls it, one call at a time. It never touches packets.
+//! - `change.rs` computes which programs a change of rules adds and removes. Recording continues meanwhile.
+//! - `statedump.rs` writes what existed before: threads, files, mapped code. It reads `/proc` in threads of its own,
+//!   since a process can make such a read hang, and gives up what does not come in time.
+//! - `complete_events.rs` notes which events a trace has without gaps; readers rely on that to follow descriptors.
+//! - The default layer, for a request that does not mention the kernel, never fails a session: without rights it is
+//!   left out, and the report says why.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};

@@ -4,6 +4,17 @@
 //! The kernel reports these changes through perf events that count nothing (`mmap2`, `comm` and `task` of
 //! PERF_COUNT_SW_DUMMY), in a ring of records for each CPU. Records have the time of the trace's clock, and the file's
 //! build id if its begin is in memory. All information comes from the kernel: no file of a user is opened here.
+//!
+//! ```text
+//! kernel ── mmap2, comm, fork ──▶ perf rings of each CPU ── take() ──▶ TimedNews, sorted ──▶ MappedChange: records
+//!                                         ▲
+//!                  Waiter: poll() ────────┘   a reader sleeps until a ring is filled to WAKE_BYTES
+//! ```
+//!
+//! Rings of different CPUs are not ordered among each other. A record is therefore handed out only when it is older
+//! than `LATE_NS`, by which time every CPU has written what happened before; what comes later still is handed out with
+//! its own time. Changes of processes that are not recorded are left out. If a ring overflows, the kernel reports how
+//! many records had no room, and [`Mapped::discarded`] counts them: addresses of that time may have no name.
 
 use crate::decide::contexts::Contexts;
 use crate::discover::build_id::hex;

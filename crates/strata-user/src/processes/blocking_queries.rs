@@ -5,6 +5,19 @@
 //! the same wait for too long is left behind, and another thread continues with the next question. Threads left behind
 //! are counted by user; no question is asked about a user's processes while the user has too many of them. Nobody waits
 //! for those threads: they end with this program.
+//!
+//! ```text
+//! ask_all(questions) ── queue ──▶ a few threads: one question each, the result to its place
+//!        │  every few ms: meanwhile()         │
+//!        │  is a thread asleep in one wait    └─ Door::enter(): the limits of the user, once the process' owner is known
+//!        │  for longer than its patience?
+//!        └─ yes: LeftBehind (counted by user), a new thread takes the queue; the answer is an error
+//! ```
+//!
+//! Only time asleep in one wait counts, and not time without a CPU: on a busy machine no process is given up. The
+//! patience is short for facts that the kernel has in memory, and longer for reads that may need a disk or that concern
+//! our own user. [`Errand`] is the same for one question whose answer is taken later, such as a write to a process'
+//! code.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;

@@ -8,6 +8,23 @@
 //! The function's code is found by following jumps from its begin on. Code that is reached only through a table
 //! (`switch`, handlers of exceptions, Go's recovery) is found by decoding the whole function, one instruction after the
 //! other. If anything in it contradicts itself, the function is refused.
+//!
+//! ```text
+//! begin ─▶ Explorer: (address, stack) to visit ──▶ decode one instruction
+//!              ▲                                     ├─ falls through, jumps inside ─▶ visit that, too
+//!              └─────────────────────────────────────┘
+//!                                                    ├─ ret ────────────────────────▶ an exit
+//!                                                    └─ jump out of the function ───▶ an exit, if no frame is left
+//! ```
+//!
+//! A conditional jump out of the function is an exit only when it is taken: it gets a `Guard`, which the probe's
+//! program tests with the registers of the hit. The state of the stack is followed along each path, since a jump with a
+//! frame still in place is no tail call, but a part of the same function that the compiler has put elsewhere
+//! (`foo.cold`).
+//!
+//! Everything is bounded, because files may be anybody's: the bytes of one function, the visits, and the code of all
+//! functions of a file. Beyond a bound, the function is refused with an `ExitProblem` that names it; it is never probed
+//! in part.
 
 use crate::decide::jump_guard::{Guard, JumpTarget, RANGES_MAX};
 use crate::decide::uprobe::instruction::{
