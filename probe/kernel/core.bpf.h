@@ -127,10 +127,27 @@ static inline __attribute__((always_inline)) struct upid strata_upid(const struc
 struct super_block {
 	unsigned long s_magic;
 	void *s_bdev;
+	uint32_t s_dev;
 } STRATA_CORE;
 
 struct inode {
 	struct super_block *i_sb;
+	unsigned long i_ino;
+} STRATA_CORE;
+
+/* A tree by index, such as of the pages of a file that are in memory. */
+struct xarray {
+	void *xa_head;
+} STRATA_CORE;
+
+struct xa_node {
+	unsigned char shift;
+	void *slots[1];
+} STRATA_CORE;
+
+struct address_space {
+	struct inode *host;
+	struct xarray i_pages;
 } STRATA_CORE;
 
 struct qstr {

@@ -8,6 +8,7 @@
 #include "record.bpf.h"
 #include "core.bpf.h"
 #include "fault.bpf.h"
+#include "pages.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -378,6 +379,27 @@ STRATA_INLINE uint64_t pointer_argument(const unsigned long long *context, uint3
 
 	bpf_probe_read_kernel(&value, sizeof(value), context + n);
 	return value;
+}
+
+SEC("tp_btf/mm_filemap_fault")
+int HOT_PROG(mm_filemap_fault, struct address_space *mapping, unsigned long index)
+{
+	const struct address_space *at = (const void *)pointer_argument(ctx, 0);
+	const void *pages = __builtin_preserve_access_index(&at->i_pages);
+	struct strata_source source;
+	struct {
+		uint64_t i_ino, index;
+		uint32_t s_dev;
+	} payload;
+
+	if (!strata_source_begin(&source))
+		return 0;
+	if (event.slower && strata_is_in_memory((uint64_t)pages, index))
+		return 0;
+	payload.i_ino = mapping->host->i_ino;
+	payload.index = index;
+	payload.s_dev = mapping->host->i_sb->s_dev;
+	return strata_record_fixed(&source, &payload, THROUGH(payload, s_dev));
 }
 
 SEC("tp_btf/kmalloc")

@@ -51,11 +51,15 @@ const fn hot(
     Hot { system, name, nr_args: RangeInclusive::new(nr_args, usize::MAX), fields }
 }
 
+/// The event of a page fault that looks for a page of a file. With a least duration its program records only those that
+/// wait for the page to be read.
+pub const MAPPED_FILE_FAULT: &str = "mm_filemap_fault";
+
 const TASK: &[(&str, HotFieldKind)] = &[("comm", Comm), ("tid", I32), ("prio", I32)];
 
 const TASKLET: &[(&str, HotFieldKind)] = &[("tasklet", Hex), ("func", Hex)];
 
-const ALL: [Hot; 26] = [
+const ALL: [Hot; 27] = [
     hot(
         "sched",
         "sched_switch",
@@ -127,6 +131,12 @@ const ALL: [Hot; 26] = [
     hot("timer", "hrtimer_cancel", 1, HRTIMER),
     hot("exceptions", "page_fault_user", 3, FAULT),
     hot("exceptions", "page_fault_kernel", 3, FAULT),
+    hot(
+        "filemap",
+        MAPPED_FILE_FAULT,
+        2,
+        &[("i_ino", Hex), ("index", U64), ("s_dev", U32)],
+    ),
     hot(
         "kmem",
         "kmalloc",

@@ -29,6 +29,7 @@ use crate::decide::contexts::Contexts;
 use crate::decide::count::{CountError, CountKinds, CountSpec, Counted, KeyKinds, SplitFilter};
 use crate::decide::event::{KernelEvent, Probe};
 use crate::decide::filter::{compile_for, Compiled, Groups, SyscallEnd};
+use crate::decide::frequent_events;
 use crate::decide::jump_guard;
 use crate::decide::program_key::ProgramKey;
 use crate::decide::record_classes::id_of;
@@ -387,6 +388,9 @@ impl<'a> Planner<'a> {
         }
         let mut event = Event { followed: u8::from(is_followed), contexts, ..Event::default() };
         event.filter[0] = tests(&entry);
+        if matches!(probe, Probe::Hot { program: frequent_events::MAPPED_FILE_FAULT, .. }) {
+            event.slower = microseconds(slower);
+        }
         let reads_target =
             matches!(&probe, Probe::Uprobe { guard: Some(guard), .. } if guard.reads_memory());
         let (object, program, constant, target) = match probe {
@@ -610,6 +614,11 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Returns a least duration \[ns\] as programs have it \[us\].
+fn microseconds(slower: u64) -> u32 {
+    u32::try_from(slower.div_ceil(1000)).unwrap_or(u32::MAX)
+}
+
 /// Returns whether a record of the event reads the program's memory.
 fn reads_user_memory(event: &Event) -> bool {
     let kinds = [kernel::MEMORY, kernel::STRING, kernel::STRING_AT];
@@ -696,7 +705,7 @@ impl SyscallGroup {
         self.expect_execve();
         let reads_again = u8::from(self.has_memory());
         let contexts = self.contexts;
-        let slower = u32::try_from(self.slower.div_ceil(1000)).unwrap_or(u32::MAX);
+        let slower = microseconds(self.slower);
         let mut event =
             Event { id: again_id, followed: 1, reads_again, contexts, slower, ..Event::default() };
         event.filter = [tests(&self.entry), tests(&self.exit)];
