@@ -12,12 +12,14 @@
 #include "core.bpf.h"
 
 /* Entries of the kernel's struct xarray, see its include/linux/xarray.h. */
-#define STRATA_XA_LEVELS   11u
-#define STRATA_XA_BITS	   6u
-#define STRATA_XA_SLOTS	   (1u << STRATA_XA_BITS)
-#define STRATA_XA_NODE_MIN 4096u /* a smaller number that is marked as internal is no node's address */
+#define STRATA_XA_LEVELS 11u
+#define STRATA_XA_BITS	 6u
+#define STRATA_XA_SLOTS	 (1u << STRATA_XA_BITS)
+#define STRATA_XA_NODE_MIN \
+	4096u /* a smaller number that is marked as internal is no node's address */
 
-#define STRATA_PAGE_UPTODATE (1u << 3) /* in the first word of a page: PG_uptodate of every kernel since 2.6 */
+/* PG_uptodate of every kernel since 2.6, in the first word of a page. */
+#define STRATA_PAGE_UPTODATE (1u << 3)
 
 STRATA_INLINE int strata_xa_is_internal(uint64_t entry)
 {

@@ -237,9 +237,8 @@ impl Engine {
             Fact::Waking { tid, name } => self.wake(spot, tid, name, who, true, seen),
             Fact::Wakeup { tid, name } => self.wake(spot, tid, name, who, false, seen),
             Fact::Fault => {
-                if let Some(thread) = who.and_then(|who| self.world.threads.get_mut(who)) {
-                    thread.fault = time;
-                }
+                let thread = who.and_then(|who| self.world.threads.get_mut(who));
+                thread.into_iter().for_each(|thread| thread.begin_fault(time));
             }
             Fact::Signal { signal, code } => {
                 let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
@@ -715,11 +714,12 @@ impl Engine {
         let numbers = numbers.unwrap_or_default();
         let Some(thread) = self.world.threads.get_mut(prev) else { return };
         thread.is_seen = true;
-        let in_fault = std::mem::replace(&mut thread.fault, NEVER) != NEVER;
+        let in_fault = thread.fault != NEVER;
         // Where its calls are not in the trace, one of them may have stopped it since; those that wait for somebody can be
         // interrupted.
         let (open, is_exiting) = (thread.open, thread.is_exiting);
         let left = prev_state.map(|bits| Departure::of(bits, numbers, is_exiting));
+        thread.end_fault(left != Some(Departure::Runnable));
         let is_sure = thread.has_calls || left == Some(Departure::Asleep(Sleep::Uninterruptible));
         let state = match left {
             None => State::Unknown,

@@ -127,6 +127,8 @@ pub struct Thread {
     pub(crate) gaps: u32,
     /// True if a system call of the thread was read, so that its system calls are recorded.
     pub(crate) has_calls: bool,
+    /// True if a page fault of the thread was read, so that its page faults are recorded.
+    has_faults: bool,
     /// True if the thread has made a record on a CPU that it had.
     pub(crate) is_seen: bool,
     /// True if the thread was created in the trace and has not entered a system call.
@@ -155,7 +157,8 @@ pub struct Activity {
     pub(crate) wakes: Option<Waker>,
     /// The last wait in a call with a timeout. The call's result will say whether the timeout ended it.
     pub(crate) may_time_out: Option<Interval>,
-    /// The time of the last page fault; `NEVER` if the thread has entered or left a system call or slept since.
+    /// The time of the last page fault; `NEVER` if the thread has entered or left a system call or slept since. A thread
+    /// that was preempted goes on with it.
     pub(crate) fault: i64,
     /// The time at which the thread last sent a signal; `NEVER` if it has not.
     pub(crate) signals: i64,
@@ -221,6 +224,7 @@ impl Thread {
             since,
             gaps,
             has_calls: false,
+            has_faults: false,
             is_seen: false,
             is_new: false,
             is_exiting: false,
@@ -232,6 +236,24 @@ impl Thread {
             spent: Spent::default(),
             activity: None,
         }
+    }
+
+    /// Notes that the thread is in a page fault from this time on.
+    pub(crate) fn begin_fault(&mut self, time: i64) {
+        (self.has_faults, self.fault) = (true, time);
+    }
+
+    /// Notes that the thread leaves its CPU: to sleep, which ends its page fault, or because it was preempted.
+    pub(crate) fn end_fault(&mut self, sleeps: bool) {
+        if sleeps {
+            self.fault = NEVER;
+        }
+    }
+
+    /// Returns true if the trace has a page fault of the thread.
+    #[must_use]
+    pub fn has_faults(&self) -> bool {
+        self.has_faults
     }
 
     /// Returns true if the thread has ended, or is about to end and has nothing open.

@@ -472,9 +472,12 @@ fn kind_of(world: &World, reason: &Reason, waker: Waker, is_mutex: bool) -> Wait
     let is_timer = waker == Waker::Timer;
     let is_thread = matches!(waker, Waker::Thread { .. });
     let Some(call) = reason.call else {
-        // What began before the trace, or has no call: what it was for is not known.
+        // What began before the trace, or has no call: what it was for is not known. Threads that are found waiting, and
+        // that something outside the program ended, mostly waited for work.
+        let is_sure = matches!(waker, Waker::Thread { is_sure: true, .. });
         return match reason.sleep {
             Sleep::Interruptible => WaitKind::Work,
+            _ if reason.is_older && !is_sure => WaitKind::Work,
             _ => WaitKind::Other,
         };
     };

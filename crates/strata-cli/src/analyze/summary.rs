@@ -1,6 +1,6 @@
 //! The report `strata analyze summary`: the first facts about a trace, and the commands to type next.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Result;
 use clap::Args;
@@ -14,8 +14,7 @@ use strata_analyze::reports::{ExecutedProcesses, Label, LockNames, Recorded};
 use strata_ctf::read::Reader;
 use strata_report::{Columns, Document, Part, Unit, Value};
 use strata_session::stop::Stop;
-use strata_timeline::span_roles;
-use strata_timeline::Timeline;
+use strata_timeline::{span_roles, ThreadId, Timeline, World};
 
 use super::common::{nothing, say_blind, CommonFlags, Format, Made, NamesFlags, EXIT_STATUS};
 use super::hidden_threads;
@@ -66,6 +65,9 @@ impl SummaryFlags {
     }
 }
 
+/// A machine's name and a process number.
+type ProcessKey = (Option<String>, i32);
+
 /// The reports of which the summary consists.
 struct SummaryParts {
     calls: Syscalls,
@@ -76,7 +78,9 @@ struct SummaryParts {
     /// Numbers of the processes that recorded a command.
     recorders: Vec<i64>,
     /// For each process of a machine, the number of its system calls, and of those that failed.
-    calls_of: HashMap<(Option<String>, i32), (u64, u64)>,
+    calls_of: HashMap<ProcessKey, (u64, u64)>,
+    /// The processes that the trace is about; empty if it is about all.
+    about: HashSet<ProcessKey>,
 }
 
 /// Makes the summary, and returns the exit status.
@@ -123,18 +127,16 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     ] {
         whose.say_fewer(found, ones, SLOWEST_MAX, all, what);
     }
-    // The processes that the trace is about: those whose calls are in the trace, or all if there are no calls.
-    let is_about = |label: &Label| {
-        let has_calls = |pid| calls_of.contains_key(&(label.machine.clone(), pid));
-        is_wanted(label) && (calls_of.is_empty() || label.pid.is_some_and(has_calls))
-    };
+    let about = about(world, &calls_of);
+    let is_about = |label: &Label| is_wanted(label) && is_among(&about, label);
     let mut blocked = blocked.finish(world, &is_about);
     let mut names = LockNames::read(&reader, &flags.names.options(), executed);
     blocked.name_locks(world, &mut names, flags.common.rows());
     flags.names.say_left_out();
     let begun = BegunProcesses::new(world, range, &is_about);
     let recorders = recorders(&reader).into_iter().map(|(_, pid)| pid).collect();
-    let found = SummaryParts { calls, recorders, calls_of, processes, blocked, begun, spans };
+    let found =
+        SummaryParts { calls, recorders, calls_of, about, processes, blocked, begun, spans };
     let is_nobody = found.processes.rows.is_empty() && found.calls.all.times.count == 0;
     let is_nobody = whose.is_any() && is_nobody && found.spans.all.times.count == 0;
     let is_empty = made.passed.records == 0 || is_nobody;
@@ -152,11 +154,31 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     Ok(made.status(is_empty))
 }
 
+/// Returns the processes that the trace is about: those whose system calls it has; otherwise those whose page faults it
+/// has. Both are recorded of chosen processes only, and switches of all. Empty if it has neither.
+fn about(world: &World, calls_of: &HashMap<ProcessKey, (u64, u64)>) -> HashSet<ProcessKey> {
+    if !calls_of.is_empty() {
+        return calls_of.keys().cloned().collect();
+    }
+    let faults = world.threads.iter().filter(|(_, thread)| thread.has_faults());
+    let process = |(id, _): (ThreadId, _)| {
+        let label = Label::process(world, id);
+        Some((label.machine, label.pid?))
+    };
+    faults.filter_map(process).collect()
+}
+
+fn is_among(about: &HashSet<ProcessKey>, label: &Label) -> bool {
+    let is_there = |pid| about.contains(&(label.machine.clone(), pid));
+    about.is_empty() || label.pid.is_some_and(is_there)
+}
+
 impl SummaryParts {
-    /// Returns the processes whose system calls are in the trace, or all if it has no calls.
+    /// Returns the processes that the trace is about, or all if it has nothing of them.
     fn about(&self) -> Vec<&Row> {
         let rows = &self.processes.rows;
-        let found: Vec<&Row> = rows.iter().filter(|row| self.calls_of(row).0 > 0).collect();
+        let found: Vec<&Row> =
+            rows.iter().filter(|row| is_among(&self.about, &row.label)).collect();
         match found.is_empty() {
             true => rows.iter().collect(),
             false => found,
@@ -335,17 +357,48 @@ fn put(
     lines.extend(more.into_iter().map(line));
 }
 
-/// Formats who had the CPU longest while the thread of a row wanted it, as far as is known: `, which rustc (12) had for
-/// 203.117 ms of that time`. That may be little: the remaining time went to others, or it is unknown to whom.
+/// Formats the program that had the CPU longest while the thread of a row wanted it, as far as is known: `, which
+/// stress-ng ×2 had for 203.117 ms of that time`. That may be little: the remaining time went to others, or it is unknown
+/// to whom.
 fn rival_text(row: &Row) -> String {
-    let known = row.rivals.iter().filter_map(|(label, nanos)| Some((label.as_ref()?, *nanos)));
-    known.max_by_key(|(_, nanos)| *nanos).map_or_else(String::new, |(label, nanos)| {
-        let who = match label.home.is_some() && label.home == row.label.home {
-            true => "its own threads".to_owned(),
-            false => name(label),
+    // Processes of one program together, since each of many has little.
+    let mut programs: BTreeMap<Rival<'_>, (Vec<&Label>, u64)> = BTreeMap::new();
+    for (label, nanos) in
+        row.rivals.iter().filter_map(|(label, nanos)| Some((label.as_ref()?, *nanos)))
+    {
+        let rival = match label.home.is_some() && label.home == row.label.home {
+            true => Rival::Own,
+            false if label.process.is_empty() => Rival::Nameless(&label.machine, label.pid),
+            false => Rival::Program(&label.machine, &label.process),
+        };
+        let (labels, sum) = programs.entry(rival).or_default();
+        if !labels.iter().any(|other| other.pid == label.pid) {
+            labels.push(label);
+        }
+        *sum += nanos;
+    }
+    let most = programs.into_iter().max_by_key(|(_, (_, nanos))| *nanos);
+    most.map_or_else(String::new, |(rival, (labels, nanos))| {
+        let who = match (rival, &labels[..]) {
+            (Rival::Own, _) => "its own threads".to_owned(),
+            (_, [one]) => name(one),
+            (_, all) => all.first().map_or_else(String::new, |first| {
+                name(&Label { pid: None, home: None, processes: all.len(), ..(*first).clone() })
+            }),
         };
         format!(", which {who} had for {} of that time", length(nanos))
     })
+}
+
+/// Who else had a CPU: threads of one process, or processes of one program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rival<'l> {
+    /// The waiting process itself.
+    Own,
+    /// All processes of this name.
+    Program(&'l Option<String>, &'l str),
+    /// A process of which the name is unknown.
+    Nameless(&'l Option<String>, Option<i32>),
 }
 
 #[cfg(test)]
@@ -363,6 +416,15 @@ mod tests {
     fn rival_when_most_of_the_time_is_of_nobody_has_no_more_than_its_part() {
         let text = rivals(&[(None, 9_000_000), (Some("make"), 600_000), (Some("sh"), 400_000)]);
         assert_eq!(text, ", which make (7) had for 600.000 µs of that time");
+        let same = [("make", 7, 400_000), ("cc", 8, 500_000), ("make", 9, 300_000)];
+        let label = |process: &str, pid| Label {
+            process: process.into(),
+            pid: Some(pid),
+            ..Label::default()
+        };
+        let same = same.map(|(who, pid, nanos)| (Some(label(who, pid)), nanos));
+        let row = Row { woken: 10_000_000, rivals: same.into(), ..Row::default() };
+        assert_eq!(rival_text(&row), ", which make ×2 had for 700.000 µs of that time");
         assert_eq!(rivals(&[(None, 10_000_000)]), "");
         assert_eq!(rivals(&[]), "");
     }

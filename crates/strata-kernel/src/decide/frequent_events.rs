@@ -131,12 +131,7 @@ const ALL: [Hot; 27] = [
     hot("timer", "hrtimer_cancel", 1, HRTIMER),
     hot("exceptions", "page_fault_user", 3, FAULT),
     hot("exceptions", "page_fault_kernel", 3, FAULT),
-    hot(
-        "filemap",
-        MAPPED_FILE_FAULT,
-        2,
-        &[("i_ino", Hex), ("index", U64), ("s_dev", U32)],
-    ),
+    hot("filemap", MAPPED_FILE_FAULT, 2, &[("i_ino", Hex), ("index", U64), ("s_dev", U32)]),
     hot(
         "kmem",
         "kmalloc",

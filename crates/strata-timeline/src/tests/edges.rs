@@ -42,6 +42,21 @@ fn state_behind_a_switch_is_what_the_kernel_s_bits_say() {
 }
 
 #[test]
+fn page_fault_goes_on_after_a_preemption_and_ends_with_its_wait() {
+    let (runnable, deep) = (0x100, 2);
+    let mut machine = Machine::new();
+    machine.tell(10, 0, 5, Fact::Fault).switch(20, 0, 5, runnable, 9).switch(30, 0, 9, S, 5);
+    machine.switch(40, 0, 5, deep, 9).switch(50, 0, 9, S, 5).switch(60, 0, 5, deep, 9);
+    let threads = &machine.engine.world.threads;
+    let has_faults = |tid| threads.get(threads.find(0, tid).unwrap()).unwrap().has_faults();
+    assert_eq!((has_faults(5), has_faults(9)), (true, false));
+    let told = machine.switch(70, 0, 9, S, 5).finish();
+    let waits: Vec<_> = told.of(5).into_iter().filter(|line| line.starts_with("blocked")).collect();
+    assert!(waits[0].contains("Fault") && waits[0].ends_with("40..50"), "{waits:?}");
+    assert!(!waits[1].contains("Fault") && waits[1].ends_with("60..70"), "{waits:?}");
+}
+
+#[test]
 fn thread_that_is_said_to_run_elsewhere_has_moved_and_what_was_between_is_unknown() {
     let mut machine = Machine::new();
     machine.tell(10, 0, 5, Fact::Fault).tell(50, 1, 5, Fact::Fault);
