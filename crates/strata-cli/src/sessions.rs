@@ -51,6 +51,7 @@ use crate::talk::units::{clean, counted, shell_word, size};
 
 pub mod background;
 pub mod busy_line;
+pub mod change_text;
 pub mod killed_sessions;
 pub mod metrics;
 pub mod not_recorded;
@@ -577,16 +578,17 @@ pub fn end(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
 
 /// Sends changes to a session, which makes all of them or none. Returns the exit status.
 pub fn change(of: &OfSession, changes: Vec<Change>) -> Result<u8> {
-    let (name, facts) = changed(of, changes)?;
-    Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
+    let (name, facts) = changed(of, &changes)?;
+    let text = change_text::changed(&name, &changes, &facts);
+    Ok(done(&of.answer, &name, facts, text))
 }
 
 /// Sends changes as one request. Returns the session's name, and its status after the changes.
-fn changed(of: &OfSession, mut changes: Vec<Change>) -> Result<(String, Map<String, Value>)> {
+fn changed(of: &OfSession, changes: &[Change]) -> Result<(String, Map<String, Value>)> {
     let (folder, name) = one_of(of.session.as_deref())?;
-    let change = match changes.len() {
-        1 => changes.remove(0),
-        _ => Change::Several(changes),
+    let change = match changes {
+        [one] => one.clone(),
+        all => Change::Several(all.to_vec()),
     };
     let facts = ask(&folder, &name, &request(&change)?)?;
     Ok((name, facts))
@@ -595,8 +597,9 @@ fn changed(of: &OfSession, mut changes: Vec<Change>) -> Result<(String, Map<Stri
 /// Runs `strata enable-event`, and explains how to start programs whose calls of libc are recorded.
 pub fn enable_event(flags: &EnableEventFlags) -> Result<u8> {
     let programs = preload_advice::programs(&flags.libc)?;
-    let (name, mut facts) = changed(&flags.of, flags.changes()?)?;
-    let mut text = format!("session '{name}' is changed");
+    let changes = flags.changes()?;
+    let (name, mut facts) = changed(&flags.of, &changes)?;
+    let mut text = change_text::changed(&name, &changes, &facts);
     if let Some(programs) = programs {
         text = format!("{text}. {programs}");
         facts.insert("environment".to_owned(), preload_advice::environment(&flags.libc)?);
