@@ -245,11 +245,11 @@ const ALL: &[CommandExamples] = &[
         &[
             ("strata relayd -o traces", "traces that this machine sends itself, without TLS"),
             (
-                "strata relayd --make-certificates c relay.example web1",
+                "strata relayd --make-certificates c relay.lan web1",
                 "an authority, and certificates of the relay and of one host",
             ),
             (
-                "strata relayd --listen 0.0.0.0 -o traces --certificates c/relay",
+                "strata relayd --listen 0.0.0.0 -o traces --certificates c/relay.lan",
                 "traces of all hosts that have a certificate",
             ),
         ],
@@ -455,7 +455,7 @@ const ALL: &[CommandExamples] = &[
                 "one when an event stays away",
             ),
             (
-                "strata add-trigger --event -k oom_mark_victim --snapshot -s web",
+                "strata add-trigger --event -k mark_victim --snapshot -s web",
                 "one when memory is exhausted",
             ),
         ],
