@@ -32,7 +32,10 @@ pub fn run(flags: &DoctorFlags) -> Result<u8> {
     findings.push(kept());
     match flags.answer.is_json() {
         true => stdout::json_lines("doctor", &to_json(&findings)),
-        false => stdout::text("doctor", &to_text(&findings, stdout::is_terminal())),
+        false => {
+            let room = stdout::terminal_columns().filter(|_| stdout::is_terminal());
+            stdout::text("doctor", &to_text(&findings, stdout::is_terminal(), room))
+        }
     }?;
     Ok(u8::from(findings.iter().any(|finding| matches!(finding.state, Readiness::Missing))))
 }
@@ -173,7 +176,8 @@ fn word(state: &Readiness) -> (&'static str, Style) {
 }
 
 /// Formats a line for each finding, with its remedy below it.
-fn to_text(findings: &[Finding], coloured: bool) -> String {
+/// Formats the findings in lines of at most `room` characters; `None` means of any length.
+fn to_text(findings: &[Finding], coloured: bool, room: Option<usize>) -> String {
     let width = findings.iter().map(|one| one.what.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in findings {
@@ -181,12 +185,40 @@ fn to_text(findings: &[Finding], coloured: bool) -> String {
         let style = if coloured { style } else { Style::new() };
         let what = clean(&finding.what);
         let detail = clean(&finding.detail);
-        let _ = writeln!(text, "{style}{state:7}{style:#}  {what:width$}  {detail}");
-        if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(text, "{:7}  {:width$}  -> {}", "", "", clean(remedy));
+        let room = room.map(|room| room.saturating_sub(width + 11).max(30));
+        for (at, line) in wrapped(&detail, room).into_iter().enumerate() {
+            let _ = match at {
+                0 => writeln!(text, "{style}{state:7}{style:#}  {what:width$}  {line}"),
+                _ => writeln!(text, "{:7}  {:width$}  {line}", "", ""),
+            };
+        }
+        let remedy = finding.remedy.as_ref().map(|remedy| clean(remedy));
+        let room = room.map(|room| room - 3);
+        let remedy = remedy.iter().flat_map(|remedy| wrapped(remedy, room));
+        for (at, line) in remedy.enumerate() {
+            let arrow = if at == 0 { "->" } else { "" };
+            let _ = writeln!(text, "{:7}  {:width$}  {arrow:2} {line}", "", "");
         }
     }
     text
+}
+
+/// Breaks a text at spaces into lines of at most `room` characters. A longer word has a line of its own.
+fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
+    let Some(room) = room else { return vec![text.to_owned()] };
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(last) = lines.last_mut() else { break };
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > room {
+            lines.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
 }
 
 fn to_json(findings: &[Finding]) -> Value {
@@ -222,11 +254,21 @@ mod tests {
     #[test]
     fn findings_as_text_are_lines_with_the_remedy_below() {
         assert_eq!(
-            to_text(&findings(), false),
+            to_text(&findings(), false, None),
             "good     BTF    as it is\n\
              missing  ke\\u{1b}ys  as it is\n\
              \x20               -> Do that\n"
         );
+    }
+
+    #[test]
+    fn findings_on_a_terminal_are_broken_at_spaces_below_their_column() {
+        let mut all = findings();
+        all[1].remedy = Some("Do that, and then do something else as root, or do nothing".into());
+        let text = to_text(&all, false, Some(50));
+        assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
+        assert!(text.contains("-> Do that, and then do something\n"), "{text}");
+        assert!(text.contains(&format!("\n{:19}else as root, or do nothing\n", "")), "{text}");
     }
 
     #[test]

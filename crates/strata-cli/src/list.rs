@@ -31,7 +31,7 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
         match flags.is_json() {
             true => stdout::json_lines("list", &status::to_json(sessions))?,
             false if is_empty => {}
-            false => stdout::text("list", &status::table(&sessions))?,
+            false => stdout::paged("list", &status::table(&sessions), true)?,
         }
         return Ok(u8::from(is_empty && !flags.is_json()));
     }
@@ -49,7 +49,7 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
             true => processes,
             false => format!("{}\n{processes}", status::table(&sessions)),
         };
-        stdout::text("list", &all)?;
+        stdout::paged("list", &all, true)?;
         for text in messages::list_remarks(&listing) {
             talk::message(&Message { weight: Weight::Warning, text });
         }
@@ -122,7 +122,7 @@ pub fn contexts_of(layers: &[LayerOf]) -> Result<u8> {
             let _ = writeln!(text, "{name:width$}  {about}");
         }
     }
-    stdout::text("contexts", &text)?;
+    stdout::paged("contexts", &text, true)?;
     Ok(0)
 }
 

@@ -172,6 +172,9 @@ impl Session<'_> {
         }
         let mut out = BufWriter::with_capacity(64 << 10, stdout::raw());
         let mut rows = Rows::new(&mut out, self.format, stdout::is_terminal());
+        if stdout::is_terminal() {
+            rows.fit(stdout::terminal_columns());
+        }
         match self.database.query(text, &mut rows) {
             Err(SqlError::Output(error)) => Err(error).context("sql: cannot write to stdout"),
             Err(SqlError::Stopped) => Err(SqlError::Stopped.into()),

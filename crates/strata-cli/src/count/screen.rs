@@ -60,6 +60,7 @@ impl Screen {
         match self.format {
             Format::Json if self.repeats => self.show(document),
             Format::Json => stdout::json("count", &members(document)),
+            Format::Text => stdout::paged("count", &text(self.format, document), true),
             format => stdout::text("count", &text(format, document)),
         }
     }

@@ -10,6 +10,7 @@ use crate::sessions::killed_sessions;
 use crate::sessions::not_recorded::{lossy_and_late, slips, unreached};
 use crate::sessions::status_fields::{history, is, names, number, objects, text, Facts};
 use crate::sessions::statuses;
+use crate::stats::table::{Align, Table};
 use crate::stdout;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -67,14 +68,27 @@ pub fn to_json(all: Vec<Facts>) -> Value {
     json!({ "sessions": sessions })
 }
 
-/// Formats a line for each session.
+/// Columns of the table of sessions.
+const COLUMNS: [(&str, Align); 8] = [
+    ("session", Align::Left),
+    ("pid", Align::Right),
+    ("state", Align::Left),
+    ("for", Align::Right),
+    ("records", Align::Right),
+    ("discarded", Align::Right),
+    ("overwritten", Align::Right),
+    ("where", Align::Left),
+];
+
+/// Formats a line for each session, for the terminal if stdout is one.
 pub fn table(all: &[Facts]) -> String {
     let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  where",
-        "session", "pid", "state", "for", "records", "discarded", "overwritten"
-    );
+    sessions(all).write(&mut out);
+    out
+}
+
+fn sessions(all: &[Facts]) -> Table {
+    let mut table = Table::flush_left(&COLUMNS);
     for facts in all {
         let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
         let to = facts.get("to").and_then(Value::as_object);
@@ -84,23 +98,21 @@ pub fn table(all: &[Facts]) -> String {
             (_, Some(relay)) => relay,
             _ => text(facts, "output"),
         };
-        let _ = writeln!(
-            out,
-            "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  {}",
-            clean(text(facts, "name")),
-            number(facts, "pid"),
+        table.row([
+            clean(text(facts, "name")).into(),
+            number(facts, "pid").to_string().into(),
             match has_no_room(facts) {
-                true => "no room".to_owned(),
-                false => clean(text(facts, "state")),
+                true => "no room".into(),
+                false => clean(text(facts, "state")).into(),
             },
-            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
-            count(number(facts, "records")),
-            count(number(facts, "discarded")),
-            count(number(facts, "overwritten")),
-            clean(held),
-        );
+            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))).into(),
+            count(number(facts, "records")).into(),
+            count(number(facts, "discarded")).into(),
+            count(number(facts, "overwritten")).into(),
+            clean(held).into(),
+        ]);
     }
-    out
+    table
 }
 
 /// Formats the state of the relay that traces or snapshots are sent to.
@@ -377,6 +389,28 @@ mod tests {
         }
         assert!(text.contains("kernel big (disabled)") && !text.contains("uids"), "{text}");
         assert!(text.contains("matches nothing") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn table_of_sessions_with_long_names_fits_80_columns() {
+        let mut long = facts();
+        long.insert("name".into(), "a-session-with-a-name-of-some-length".into());
+        long.insert("output".into(), format!("/var/traces/{}", "long/".repeat(30)).into());
+        long.insert("mode".into(), "stream".into());
+        long.insert("records".into(), 12_345_678_901_u64.into());
+        for (columns, has_pid) in [(80, false), (200, true)] {
+            let mut text = String::new();
+            sessions(&[long.clone(), facts()]).write_within(&mut text, Some(columns));
+            let text = anstream::adapter::strip_str(&text).to_string();
+            let head = text.lines().next().unwrap();
+            // What is too long in the last column is cut where the text is written.
+            assert!(head.chars().count() <= columns && head.ends_with("  where"), "{text}");
+            assert!(head.contains("records  discarded"), "{text}");
+            assert_eq!(head.contains("pid"), has_pid, "{text}");
+            // So that the end of the last column is cut, which the terminal's writer does, and nothing else.
+            let where_at = head.chars().count() - "where".len();
+            assert!(where_at + 8 <= columns, "{text}");
+        }
     }
 
     #[test]

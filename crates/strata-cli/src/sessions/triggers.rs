@@ -98,7 +98,7 @@ pub fn list(of: &OfSession) -> Result<u8> {
         );
         return Ok(done(&of.answer, &session, Map::new(), none) + 1);
     }
-    stdout::text("list-triggers", &lines(&facts))?;
+    stdout::paged("list-triggers", &lines(&facts), true)?;
     Ok(0)
 }
 

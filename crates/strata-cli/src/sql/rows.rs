@@ -9,6 +9,7 @@ use strata_text::clean;
 use strata_text::json::quoted;
 
 use super::format::SqlFormat;
+use crate::stats::table::{shortened, NAME_WIDTH};
 
 /// Number of rows from which the widths of a table's columns are computed; later cells may be wider.
 const MEASURED: usize = 500;
@@ -28,6 +29,10 @@ pub(super) struct Rows<'w> {
     waiting: Vec<Vec<(String, bool)>>,
     measured: bool,
     statements: usize,
+    /// Width of the terminal; `None` for lines of any length \[character\].
+    room: Option<usize>,
+    /// Number of columns that fit.
+    fitting: usize,
 }
 
 impl<'w> Rows<'w> {
@@ -42,6 +47,28 @@ impl<'w> Rows<'w> {
             waiting: Vec::new(),
             measured: false,
             statements: 0,
+            room: None,
+            fitting: usize::MAX,
+        }
+    }
+
+    /// Limits the lines of tables to `room` characters.
+    pub(super) fn fit(&mut self, room: Option<usize>) {
+        self.room = room;
+    }
+
+    /// Narrows columns of text until a line fits, and counts the columns that fit if that is not enough.
+    fn narrow(&mut self) {
+        self.fitting = self.widths.len();
+        let Some(room) = self.room else { return };
+        let whole = |widths: &[usize]| widths.iter().map(|width| width + 2).sum::<usize>();
+        for at in (0..self.widths.len()).filter(|at| self.numbers.get(*at) == Some(&false)) {
+            let excess = whole(&self.widths).saturating_sub(room + 2);
+            let width = self.widths[at];
+            self.widths[at] = width.saturating_sub(excess).max(NAME_WIDTH).min(width);
+        }
+        while self.fitting > 1 && whole(&self.widths[..self.fitting]) > room + 2 {
+            self.fitting -= 1;
         }
     }
 
@@ -60,6 +87,7 @@ impl<'w> Rows<'w> {
                 *is_number &= *is || text.is_empty();
             }
         }
+        self.narrow();
         let head: Vec<(String, bool)> =
             self.names.iter().map(|name| (name.clone(), false)).collect();
         self.line(&head)?;
@@ -73,11 +101,15 @@ impl<'w> Rows<'w> {
 
     fn line(&mut self, row: &[(String, bool)]) -> io::Result<()> {
         let mut line = String::new();
-        for (index, (text, _)) in row.iter().enumerate() {
+        for (index, (text, _)) in row.iter().enumerate().take(self.fitting) {
             if index > 0 {
                 line.push_str("  ");
             }
             let width = self.widths.get(index).copied().unwrap_or_default();
+            let text = &*match (self.room, self.numbers.get(index)) {
+                (Some(_), Some(false)) => shortened(text, width),
+                _ => text.into(),
+            };
             let space = " ".repeat(width.saturating_sub(text.chars().count()));
             match self.numbers.get(index) {
                 Some(true) => {
@@ -112,6 +144,22 @@ impl<'w> Rows<'w> {
             Cell::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
         }
     }
+}
+
+/// Names columns that did not fit, as many as one line of `room` characters has room for.
+fn note_of(columns: &[String], room: usize) -> String {
+    let mut text = "a wider terminal, or --format csv, also has: ".to_owned();
+    for (at, column) in columns.iter().enumerate() {
+        let rest = format!(" and {} more", columns.len() - at);
+        if at > 0 && text.chars().count() + column.chars().count() + rest.len() + 2 > room {
+            return text + &rest;
+        }
+        if at > 0 {
+            text.push_str(", ");
+        }
+        text.push_str(column);
+    }
+    text
 }
 
 /// Formats a number for people, with at most six digits after the point.
@@ -216,6 +264,56 @@ impl RowSink for Rows<'_> {
         if self.format == SqlFormat::Table && !self.measured {
             self.measure()?;
         }
+        if let Some(others) = self.names.get(self.fitting..).filter(|others| !others.is_empty()) {
+            let note = note_of(others, self.room.unwrap_or(usize::MAX));
+            writeln!(self.out, "{note}")?;
+        }
         self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the table of rows with a number, a name and a number.
+    fn table(rows: &[(i64, &str, i64)], room: Option<usize>) -> String {
+        let mut out = Vec::new();
+        let mut table = Rows::new(&mut out, SqlFormat::Table, false);
+        table.fit(room);
+        table.columns(&["count", "path", "duration_ns"]).unwrap();
+        for (first, path, last) in rows {
+            let cells = [Cell::Integer(*first), Cell::Text(path.as_bytes()), Cell::Integer(*last)];
+            let _ = table.row(&cells).unwrap();
+        }
+        table.end().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn table_for_a_narrow_terminal_shortens_texts_and_then_leaves_columns_out() {
+        let path = format!("/var/{}/end", "folder/".repeat(10));
+        let rows = [(1, &*path, 12), (1_234_567, "/etc", 5)];
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+        let whole = table(&rows, None);
+        assert!(whole.contains(&path) && longest(&whole) > 80, "{whole}");
+        assert_eq!(table(&rows, Some(120)), whole);
+        let fits = table(&rows, Some(80));
+        assert!(
+            longest(&fits) == 80 && fits.contains("/var/fol") && fits.contains("der//end"),
+            "{fits}"
+        );
+        assert!(fits.lines().nth(2).unwrap().ends_with(" 12"), "{fits}");
+        assert_eq!(
+            table(&rows[1..], Some(30)),
+            "  count  path  duration_ns\n-------  ----  -----------\n1234567  /etc            5\n"
+        );
+        let names: Vec<String> = (0..30).map(|number| format!("column_{number}")).collect();
+        let note = note_of(&names, 80);
+        assert!(note.chars().count() <= 80 && note.ends_with(" column_1 and 28 more"), "{note}");
+        assert!(note_of(&names[..2], 80).ends_with("also has: column_0, column_1"));
+        let narrow = table(&rows, Some(32));
+        assert!(narrow.starts_with("  count  path\n"), "{narrow}");
+        assert!(narrow.ends_with("also has: duration_ns\n"), "{narrow}");
     }
 }

@@ -15,7 +15,9 @@ pub const DIM: Style = Style::new().dimmed();
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Titles of the columns that a narrow terminal can do without, the least important first.
-const SPARE: [&str; 15] = [
+const SPARE: [&str; 17] = [
+    "pid",
+    "overwritten",
     "B/record",
     "min",
     "per second",
@@ -32,8 +34,12 @@ const SPARE: [&str; 15] = [
     "errors",
     "unknown",
 ];
+/// Spaces between two columns.
+const GAP: usize = 2;
 /// Width to which a column of names may be shortened \[column\].
-const NAME_WIDTH: usize = 20;
+pub const NAME_WIDTH: usize = 20;
+/// Width to which a column of names is shortened if that is not enough \[column\].
+const NAME_WIDTH_MIN: usize = 12;
 /// Width to which a column of bars may be narrowed \[column\].
 const BAR_WIDTH: usize = 6;
 
@@ -74,6 +80,8 @@ pub fn bad(text: String, is_bad: bool) -> Cell {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(&'static str, Align)>,
+    /// Spaces before the first column.
+    indent: usize,
     /// Cells of each row, and whole lines below the row.
     rows: Vec<(Vec<Cell>, String)>,
 }
@@ -81,7 +89,12 @@ pub struct Table {
 impl Table {
     /// Makes a table with these columns, from left to right.
     pub fn new(columns: &[(&'static str, Align)]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+        Table { columns: columns.to_vec(), indent: GAP, rows: Vec::new() }
+    }
+
+    /// Makes a table whose lines begin with the first column.
+    pub fn flush_left(columns: &[(&'static str, Align)]) -> Table {
+        Table { indent: 0, ..Table::new(columns) }
     }
 
     /// Adds a row, which has as many cells as the table has columns.
@@ -106,15 +119,15 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Writes the table as lines that begin with two spaces. Columns without a title or any text are left out, and so
-    /// is the line of titles if there are no titles. On a terminal, bars become shorter, the least important columns are
-    /// left out, and names are shortened, until a line fits.
+    /// Writes the table as lines. Columns without a title or any text are left out, and so is the line of titles if
+    /// there are no titles. On a terminal, bars become shorter, the least important columns are left out, and names are
+    /// shortened, until a line fits.
     pub fn write(&self, out: &mut String) {
         self.write_within(out, stdout::terminal_columns().filter(|_| stdout::is_terminal()));
     }
 
     /// Writes the table for lines of `room` characters; `None` means of any length.
-    fn write_within(&self, out: &mut String, room: Option<usize>) {
+    pub fn write_within(&self, out: &mut String, room: Option<usize>) {
         let titles =
             self.columns.iter().map(|(title, _)| Cell { text: (*title).into(), style: HEAD });
         let titles: Vec<Cell> = titles.collect();
@@ -149,39 +162,49 @@ impl Table {
         let last = self.columns.len().saturating_sub(1);
         let is_left =
             |at: usize| self.columns.get(at).is_some_and(|(_, align)| *align == Align::Left);
-        let excess = |widths: &[usize]| {
+        let excess = |widths: &[usize], least: usize| {
             // Text in the last column is cut at the end of the line.
             let used = |(at, &width): (usize, &usize)| match at == last && is_left(at) {
-                true => width.min(NAME_WIDTH),
+                true => width.min(least),
                 false => width,
             };
             let used = widths.iter().enumerate().map(used).filter(|width| *width > 0);
-            used.map(|width| width + 2).sum::<usize>().saturating_sub(room)
+            let used = used.map(|width| width + GAP).sum::<usize>();
+            (used + self.indent).saturating_sub(room + GAP)
         };
-        let narrow = |widths: &mut [usize], align, least: usize, until| {
+        let narrow = |widths: &mut [usize], align, least: usize, rest: usize, until| {
             let is_it = |at: &usize| self.columns.get(*at).is_some_and(|(_, it)| *it == align);
             for at in (0..until).filter(is_it) {
-                let wanted = widths[at].saturating_sub(excess(widths));
+                let wanted = widths[at].saturating_sub(excess(widths, rest));
                 widths[at] = wanted.max(least).min(widths[at]);
             }
         };
         let mut left_out = Vec::new();
-        narrow(widths, Align::Bar, BAR_WIDTH, self.columns.len());
+        narrow(widths, Align::Bar, BAR_WIDTH, NAME_WIDTH, self.columns.len());
         for spare in SPARE {
             let at = self.columns.iter().position(|(title, _)| *title == spare);
-            let Some(at) = at.filter(|_| excess(widths) > 0) else { continue };
+            let Some(at) = at.filter(|_| excess(widths, NAME_WIDTH) > 0) else { continue };
             if std::mem::take(&mut widths[at]) > 0 {
                 left_out.push(spare);
             }
         }
-        narrow(widths, Align::Left, NAME_WIDTH, last);
+        for least in [NAME_WIDTH, NAME_WIDTH_MIN] {
+            narrow(widths, Align::Left, least, least, last);
+        }
+        // A number that is cut would read as another one.
+        for (at, (title, align)) in self.columns.iter().enumerate().rev() {
+            let is_over = excess(widths, NAME_WIDTH_MIN) > 0 && !title.is_empty();
+            if is_over && *align == Align::Right && std::mem::take(&mut widths[at]) > 0 {
+                left_out.push(title);
+            }
+        }
         left_out
     }
 
     /// Writes a row. Each column has the width that it gets, and the width that its whole texts need.
     fn write_row(&self, out: &mut String, row: &[Cell], widths: &[(usize, usize)]) {
         // Spaces are written only before further text, so that no line ends with spaces.
-        let mut spaces = 0;
+        let (mut spaces, mut gap) = (0, self.indent);
         for ((cell, (_, align)), (width, whole)) in row.iter().zip(&self.columns).zip(widths) {
             if *width == 0 {
                 continue;
@@ -191,7 +214,7 @@ impl Table {
                 Align::Left | Align::Right => shortened(&cell.text, *width),
             };
             let left = width.saturating_sub(text.chars().count());
-            spaces += 2;
+            spaces += std::mem::replace(&mut gap, GAP);
             if *align == Align::Right {
                 spaces += left;
             }
@@ -210,7 +233,7 @@ impl Table {
 
 /// Returns the text with a `…` in place of its middle if it has more than `width` characters, since both the begin and
 /// the end distinguish processes and threads.
-fn shortened(text: &str, width: usize) -> Cow<'_, str> {
+pub fn shortened(text: &str, width: usize) -> Cow<'_, str> {
     let length = text.chars().count();
     if length <= width {
         return Cow::Borrowed(text);
@@ -296,11 +319,19 @@ mod tests {
              \x20 a wider terminal also has: avg\n"
         );
         assert_eq!(
-            shown(Some(20)),
+            shown(Some(29)),
             "\x20 thread                count\n\
              \x20 clippy-dri…stc/24777      1\n\
              \x20 x                        12\n\
              \x20 a wider terminal also has: avg\n"
+        );
+        // Then names are shortened more, and numbers are left out from the right.
+        assert_eq!(
+            shown(Some(16)),
+            "\x20 thread\n\
+             \x20 clippy…24777\n\
+             \x20 x\n\
+             \x20 a wider terminal also has: avg, count\n"
         );
     }
     #[test]
