@@ -54,7 +54,8 @@
  *   strata_tracef("%d of %s", count, what);          strata_tracef:event, field msg
  *   strata_tracelog(WARNING, "%m");                  strata_tracelog:WARNING, field msg
  *
- * A mistake is an error of the compiler, whose text begins with "strata:".
+ * A mistake is an error of the compiler, whose text begins with "strata:". The compiler's own words alone come for names
+ * that are no identifiers ("sold", my-app), for a field that is there twice, and for STRATA_SPAN() without braces around it.
  */
 #ifndef STRATA_TRACEPOINT_H
 #define STRATA_TRACEPOINT_H
