@@ -76,7 +76,8 @@ pub struct AtOnce {
 
 /// Runs a session of this name and plan until `stop` is requested; `orders` brings requests in the meantime.
 ///
-/// Calls `notify` from this thread, which keeps the capabilities that a new layer needs.
+/// Calls `notify` from this thread, which keeps the capabilities that a new layer needs. `keep` writes the plan down, so
+/// that the session can be restored after a kill: before anybody is answered, and before it records.
 ///
 /// # Errors
 /// [`SessionError`]: the session could not be created or, with `at_once`, not be started, and nothing is left of it.
@@ -84,7 +85,7 @@ pub fn run(
     name: &str,
     plan: Plan,
     left: LeftByKilled,
-    at_once: Option<&AtOnce>,
+    (at_once, keep): (Option<&AtOnce>, &dyn Fn(Plan)),
     stop: &Stop,
     orders: &Orders,
     notify: &mut dyn FnMut(Notice),
@@ -130,6 +131,7 @@ pub fn run(
     }
     engine.begun.inside = inside;
     engine.begun.own.no_kernel.clone_from(&engine.plan.transient.no_kernel);
+    keep(engine.plan_to_keep());
     if let Some(at_once) = at_once {
         if let Err(error) = engine.start_at_once(at_once.may_lack_kernel, notify) {
             engine.give_up(stop, notify);
@@ -142,6 +144,8 @@ pub fn run(
         if runs {
             keep_for_later();
         }
+        // It may be another one: the kernel may be left out.
+        keep(engine.plan_to_keep());
         (at_once.is_ready)();
     }
     Ok(engine.run(stop, orders, notify))

@@ -345,6 +345,12 @@ impl<'a> Engine<'a> {
         };
     }
 
+    /// Returns the plan from which the session would go on where it is.
+    pub(crate) fn plan_to_keep(&self) -> Plan {
+        let (settle, output) = (self.settle().cloned(), self.resources.output());
+        Plan { settle, output, ..self.plan.clone() }
+    }
+
     /// Returns the plan for flushing the trace to disk, as long as the trace is held in memory.
     fn settle(&self) -> Option<&Settle> {
         self.plan.settle.as_ref().filter(|_| self.resources.is_early())

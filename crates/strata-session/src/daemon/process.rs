@@ -95,11 +95,12 @@ pub fn stand(
             .name("strata-control".to_owned())
             .spawn_scoped(scope, serve)
             .map_err(system("make a thread"))?;
+        let keep = |plan| server.keep_this(plan);
         let inherited = Some(inherited);
         let is_again = !is_new;
         let left =
             LeftByKilled { slots, kept, inherited, goes_on, is_again, before: written, folders };
-        let result = daemon::run(&name, plan, left, at_once, &stop, &orders, hear);
+        let result = daemon::run(&name, plan, left, (at_once, &keep), &stop, &orders, hear);
         // Later requests are answered that the session is over, and do not wait.
         drop(orders);
         drop(closed);

@@ -25,7 +25,7 @@ use strata_remote::Destination;
 
 use crate::daemon::kept_plan::KeptPlan;
 use crate::output::folder::{show_to_group, time_name};
-use crate::plan::PAUSE;
+use crate::plan::{Plan, PAUSE};
 use crate::report::{Counts, Report};
 use crate::session::control::Controls;
 use crate::session::stop::Stop;
@@ -188,10 +188,15 @@ impl ControlServer {
         let (Ok(mut plan), Ok(status)) = (self.controls.plan(), self.controls.status()) else {
             return;
         };
+        plan.output = status.output.map(PathBuf::from);
+        self.keep_this(plan);
+    }
+
+    /// Writes this plan to the session's file, unless a session with it is not restored.
+    pub(super) fn keep_this(&self, plan: Plan) {
         if !plan.transient.is_none() {
             return;
         }
-        plan.output = status.output.map(PathBuf::from);
         let (stop_ends, file) = (self.stop_ends(), self.file.clone());
         let text =
             KeptPlan { stop_ends, file, ..KeptPlan::new(plan, self.group.clone()) }.to_json();
@@ -229,22 +234,6 @@ impl ControlServer {
     /// Answers clients until [`ControlServer::close`] is called. A snapshot in progress delays only the client that
     /// requested it.
     pub fn serve(self: &Arc<ControlServer>) {
-        thread::scope(|scope| {
-            // The session answers once it has begun, and may be told to stop before.
-            let first = || self.keep_plan();
-            if self.has_plan() {
-                // Without a thread, the plan is written after the first change.
-                let _ = thread::Builder::new()
-                    .name("strata-plan".to_owned())
-                    .spawn_scoped(scope, first);
-            }
-            self.accept();
-        });
-        // Clients that are being answered get their answer.
-        drop(self.busy.below(1));
-    }
-
-    fn accept(self: &Arc<ControlServer>) {
         while !self.is_over.load(Ordering::Acquire) {
             let Ok(accepted) = self.listener.accept() else {
                 // The process has no descriptors or memory left, which may improve.
@@ -269,6 +258,8 @@ impl ControlServer {
             // Without a thread there is no answer, and the client notices that.
             let _ = thread::Builder::new().name("strata-answer".to_owned()).spawn(answer);
         }
+        // Clients that are being answered get their answer.
+        drop(self.busy.below(1));
     }
 
     /// Notes that the session has ended, and wakes the thread that serves.
