@@ -18,6 +18,13 @@ pub const NR_SUBBUFS: u32 = 8;
 /// The least number of programs whose full buffers this machine must bear. If all programs are recorded, it is the
 /// number of CPUs, if that is greater.
 const PROGRAMS: u64 = 16;
+/// The same number where less than [`LITTLE_MEMORY`] is there for buffers. A container with little memory has no fewer
+/// programs than a large one, and the OOM killer ends them where their buffers take too much.
+const PROGRAMS_OF_LITTLE: u64 = 32;
+/// Memory for buffers below which each program's own pages count, too \[byte\].
+const LITTLE_MEMORY: u64 = 128 << 20;
+/// What a program shares besides its buffers, as far as it has written to it: sessions, states, descriptions \[byte\].
+const OWN_BYTES: u64 = 512 << 10;
 /// The most memory of all programs' buffers together \[byte\]: 128 MiB for each of [`PROGRAMS`], which the default
 /// sizes take on 16 CPUs.
 const PROGRAMS_BYTES_MAX: u64 = 2 << 30;
@@ -88,7 +95,10 @@ impl Hardware {
     /// Returns the most memory that all streams of one channel may take together \[byte\], and the number of streams.
     fn limit(&self, of: BuffersOf) -> (u64, u64) {
         let memory = self.for_buffers();
-        let each = |programs: u64| PROGRAMS_BYTES_MAX.min(memory) / programs;
+        let each = |programs: u64| match memory < LITTLE_MEMORY {
+            true => (memory / programs.max(PROGRAMS_OF_LITTLE)).saturating_sub(OWN_BYTES),
+            false => PROGRAMS_BYTES_MAX.min(memory) / programs,
+        };
         match of {
             BuffersOf::Program => (each(PROGRAMS), self.cpus),
             BuffersOf::EveryProgram => (each(PROGRAMS.max(self.cpus)), self.cpus),
@@ -272,6 +282,9 @@ mod tests {
             (64, GIB / 2, Program, 64, 4),
             (64, GIB / 2, EveryProgram, 16, 4),
             (2, GIB / 64, Kernel, 64, 8),
+            (2, GIB / 16, Program, 64, 4),
+            (2, GIB / 16, EveryProgram, 64, 4),
+            (1, GIB / 16, Program, 64, 8),
             (2, 0, Program, 8, 4),
             (2, 0, Kernel, 64, 8),
         ] {
@@ -291,6 +304,18 @@ mod tests {
                 let (size, number) = hardware.fit(BuffersOf::Program, USUAL);
                 let all = PROGRAMS * cpus * size * u64::from(number);
                 assert!(all <= (2 * GIB).min(memory), "{cpus} {memory}: {all}");
+            }
+        }
+    }
+
+    #[test]
+    fn thirty_two_programs_in_a_small_container_leave_it_a_third() {
+        for mebibytes in [48, 64, 100, 128, 190] {
+            for cpus in [1, 2, 4] {
+                let hardware = hardware(cpus, mebibytes << 20);
+                let (size, number) = hardware.fit(BuffersOf::Program, USUAL);
+                let each = cpus * size * u64::from(number) + OWN_BYTES;
+                assert!(32 * each <= hardware.for_buffers(), "{mebibytes} MiB, {cpus}: {each}");
             }
         }
     }
