@@ -82,8 +82,8 @@ STRATA_INLINE uint32_t strata_context_word(unsigned char *to, uint32_t at, uint3
 }
 
 /*
- * Puts together the contexts @what at a position that is kept in memory: the verifier knows only the bound of that
- * position, so that the number of paths which it follows does not double with each context.
+ * Appends a word at the place's own position, of which the verifier knows only the bound, since it
+ * is in memory: so the number of paths that it follows does not double with each context.
  */
 #define STRATA_CONTEXT_BOUND 2047u
 STRATA_ABI_ASSERT(STRATA_ABI_KERNEL_CONTEXT_MAX <= STRATA_CONTEXT_BOUND,

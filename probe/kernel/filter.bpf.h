@@ -245,7 +245,8 @@ STRATA_FILTER_INLINE uint64_t strata_filter_early_step(
 }
 
 /**
- * strata_filter_early() - decide as far as possible whether an event is recorded, before its fields are read.
+ * strata_filter_early() - decide as far as possible whether an event is recorded, before its fields
+ * are copied.
  * @filter:   as of strata_filter(), which makes the other tests.
  * @argument: what FIELD is; a constant when clang compiles.
  *

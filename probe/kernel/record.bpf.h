@@ -259,7 +259,10 @@ STRATA_INLINE int strata_passes(const struct strata_source *source, uint64_t whi
 				    which);
 }
 
-/* Begins a record whose payload has a constant size, is naturally aligned and lies on the stack. */
+/*
+ * Records (or counts) an event that the filter passes, whose payload has a constant size, is
+ * naturally aligned and lies on the stack.
+ */
 STRATA_INLINE int strata_record_fixed(struct strata_source *source, const void *payload,
 				      uint32_t bytes)
 {

@@ -63,8 +63,8 @@ STRATA_INLINE int strata_list_put(struct strata_scratch *scratch, uint64_t begin
 }
 
 /*
- * Adds an element, for callers in a loop. This is a function of its own because a chain of calls has at most 8
- * frames.
+ * Adds an element, for callers in a loop. A global function of its own: a chain of calls has at
+ * most 8 frames, and those that end in this one have room for it. Returns 0 if the list is full.
  */
 STRATA_GLOBAL int strata_list_add(uint64_t begin, uint64_t value, uint64_t bytes)
 {

@@ -32,7 +32,7 @@ struct strata_ring_slot;
 /* A value of a stream's `publish`: the frame is held, whatever its entry says. */
 #define STRATA_SLOW_HELD UINT32_MAX
 
-/* The ring's own functions, which the functions below call. */
+/* Functions that the ring calls in place of its own; they call the global functions below. */
 STRATA_INLINE uint64_t strata_slow_hold(const struct strata_ring_config *config,
 					const struct strata_ring_stream *s, uint64_t position,
 					uint64_t entry);
@@ -192,8 +192,8 @@ STRATA_GLOBAL int strata_try(uint32_t id, uint32_t payload_bytes, struct strata_
 }
 
 /*
- * Reserves as strata_ring_reserve_slow() does, but closes the sub-buffer here: the functions that close need the
- * stack of this frame.
+ * Reserves as strata_ring_reserve_slow() does, but closes the sub-buffer here and not below
+ * strata_try(): the functions that a close calls need the stack that strata_try() has.
  */
 STRATA_GLOBAL int strata_reserve(uint32_t id, uint32_t payload_bytes, struct strata_found *found)
 {

@@ -80,8 +80,8 @@ STRATA_INLINE void strata_quote_some(struct strata_scratch *scratch, uint64_t fr
 }
 
 /*
- * Completes the word at @at: puts quotes around it if it needs them, and leaves it as it is otherwise. Returns its
- * end.
+ * Completes the string at @at, behind which all of `word` lies as it is in quotes: puts the quotes
+ * around it if it needs them, and writes `word` over it as it is otherwise. Returns its end.
  */
 STRATA_INLINE uint64_t strata_quote_end(struct strata_scratch *scratch, uint64_t at)
 {
@@ -100,7 +100,10 @@ STRATA_INLINE uint64_t strata_quote_end(struct strata_scratch *scratch, uint64_t
 	return to + 1;
 }
 
-/* Notes that strings from @begin on are left out, and marks their place in the text. */
+/*
+ * Counts that the strings, which are joined from @begin to @end, are more than is recorded, and
+ * marks that where they end, within @most bytes.
+ */
 STRATA_INLINE void strata_scratch_cut(struct strata_scratch *scratch, uint64_t begin, uint64_t end,
 				      uint64_t most)
 {

@@ -558,7 +558,7 @@ STRATA_GLOBAL int assemble_output(uint32_t kind, uint64_t address, uint64_t leng
 	return 0;
 }
 
-/* Returns whether the call has filled its outputs: it did not fail, or its flags say that it fills them anyway. */
+/* Returns whether the call has filled its outputs: if it did not fail, or as its flags say. */
 STRATA_INLINE int has_outputs(uint32_t flags, int64_t ret)
 {
 	if (flags & STRATA_ABI_KERNEL_CALL_INTERRUPTED)
@@ -850,8 +850,8 @@ static __attribute__((noinline)) uint64_t slow_nanoseconds(void)
 }
 
 /*
- * Copies the texts of an execve() that succeeded from where the new program finds them: the path last, the strings at
- * its stack.
+ * Points the arguments of an execve() that succeeded to where the new program finds the texts: the
+ * path last, the strings at its stack.
  */
 STRATA_INLINE void move_executed(struct strata_scratch *scratch, const struct pt_regs *regs,
 				 const volatile struct strata_abi_kernel_syscall *s)

@@ -141,7 +141,7 @@ STRATA_INLINE uint64_t memory_address(const char *registers, uint32_t i)
 #define FUSE_MAGIC 0x65735546u /* FUSE_SUPER_MAGIC */
 #define SHM_MAGIC  0x01021994u /* TMPFS_MAGIC */
 
-/* The result of asking for the file behind a page: 1 if the kernel reads the page in without another process. */
+/* The result of look_at_memory(): 1 if the kernel fills the memory without another process. */
 struct page_source {
 	uint64_t is_kernel;
 };
@@ -250,7 +250,10 @@ static __attribute__((noinline)) long read_to_nul(char *to, uint64_t address)
 	return n;
 }
 
-/* Reads the number in part @i, which may be the length of a text. Returns 1 if the part has no number. */
+/*
+ * Reads the number in part @i, which may be the length of a text. Returns 1 if it is no length:
+ * there is no number, it cannot be read, or it is negative.
+ */
 STRATA_INLINE int read_length(const char *registers, uint32_t i, uint64_t is_signed, uint64_t *to)
 {
 	uint64_t n = event.part[i].bytes, unused_bits = 64 - 8 * n;
@@ -286,7 +289,7 @@ STRATA_INLINE uint64_t text_length(const char *registers, uint32_t i)
 	return n > TEXT_BYTES_MAX ? TEXT_BYTES_MAX + 1 : n;
 }
 
-/* Reads a text of @n bytes. Returns the number of bytes that were read, or a negative errno. */
+/* Reads a text of @n bytes. Returns the number of bytes that were read; -1 if it cannot be read. */
 STRATA_INLINE long read_sized(char *to, uint64_t n, uint64_t address)
 {
 	if (n > TEXT_BYTES_MAX) {

@@ -18,7 +18,8 @@ STRATA_LIBC_NEXT_IS(dlclose)
 #define IS_JUMP ((void *)-1l)
 
 /*
- * Returns whether the object found for @path depends on the caller's code. An unknown path counts as one that does.
+ * Returns whether the object that is found for @path depends on whose code @caller is. A caller
+ * that is in no known object counts as yes.
  */
 static int depends_on_caller(const char *path, const void *caller)
 {

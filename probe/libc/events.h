@@ -124,7 +124,10 @@ STRATA_ENUM(io_family, strata_label(AF_UNSPEC, 0), strata_label(AF_UNIX, 1),
 	    strata_label(AF_INET, 2), strata_label(AF_INET6, 10), strata_label(AF_NETLINK, 16),
 	    strata_label(AF_PACKET, 17), strata_label(AF_CAN, 29), strata_label(AF_BLUETOOTH, 31),
 	    strata_label(AF_ALG, 38), strata_label(AF_VSOCK, 40), strata_label(AF_XDP, 44));
-/* The path is recorded at the end: before the kernel has read a path, nobody knows whether it can be read. */
+/*
+ * Paths and addresses are recorded at the end: before the kernel has read one, nobody knows whether
+ * it can be read.
+ */
 STRATA_CLASS(io_open, (int flags, const void *caller), strata_hex(flags, flags),
 	     strata_pointer(caller, caller));
 STRATA_CLASS(io_open_end, (const char *path, int result, int error), strata_string(path, path),

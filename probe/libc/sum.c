@@ -226,8 +226,8 @@ static struct table *take_table(void)
 }
 
 /*
- * Returns this thread's table. After a fork, the child's threads take the parent's tables again, and another thread
- * may be faster.
+ * Returns this thread's table; NULL if there is none. In a child of a fork the table is zeros and
+ * has no owner, and another thread of the child may take it first.
  */
 static struct table *own_table(void)
 {
@@ -236,7 +236,7 @@ static struct table *own_table(void)
 	if (STRATA_LIBC_LIKELY(table && __atomic_load_n(&table->owner, __ATOMIC_RELAXED) == &own))
 		return table;
 	own = table = take_table();
-	/* May allocate, which is not counted: the memory is ours. */
+	/* May allocate, which is not counted: the call is ours. */
 	if (table && has_key)
 		pthread_setspecific(at_thread_end, table);
 	return table;

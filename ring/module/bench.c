@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * bench.c - compare the cost of a record of 8 bytes in the ring and in the kernel's own ring buffer.
+ * bench.c - compare the cost of a record of 8 bytes in the ring and in the kernel's own ring
+ * buffer: by the same clock, on the same CPU, one after the other; in a thread, and in an interrupt
+ * of a thread that has a slot reserved.
  *
  * In discard mode all records fit. Ticks are the CPU's counter: who emulates one says what they are.
  */

@@ -45,7 +45,7 @@ pub enum Unit {
     Spread,
 }
 
-/// Type of a column's values in JSON, CSV and SQL. It is known before the rows are, so that the header of CSV depends
+/// Kind of a column's values in what programs read. It is known before the rows are, so that the header of CSV depends
 /// on the report and not on the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {

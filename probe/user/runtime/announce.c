@@ -64,9 +64,9 @@ static int send_memfd(int socket)
 }
 
 /*
- * Returns whether the content of this folder can be trusted: root's folder, and our user's if nobody else may write
- * to it. Not its user's if the kernel does not let that user look into this process either, which has had other
- * rights then.
+ * Returns whether the content of this folder can be trusted: it is root's or our user's, and nobody
+ * else may write to it. Not our user's if the kernel does not let that user look into this process
+ * either, which has had other rights then.
  */
 static int trusted(int folder)
 {

@@ -13,7 +13,7 @@
 /* A further result of strata_filter_word_holds(), besides 0 and 1 */
 #define STRATA_FILTER_UNDECIDED 2u
 
-/* Returns whether the value whose first bytes are @word is in the test's range. */
+/* Returns whether the value in the first bytes of @word is in the test's range. */
 STRATA_FILTER_INLINE uint32_t strata_filter_is_in(const struct strata_filter_bound *bound,
 						  uint64_t word)
 {
@@ -52,9 +52,10 @@ STRATA_FILTER_FUNCTION int strata_filter_bound_holds(const struct strata_filter_
 }
 
 /*
- * Returns whether a test of kind BEGINNING holds for a text: whether the text begins as the pattern does. @text ends
- * with a NUL, or at @bytes; it is read up to the end of its page. UNDECIDED: not only letters, and perhaps a '*' at
- * the end, are in the pattern.
+ * Returns whether a test of kind BEGINNING holds for a text whose first bytes, up to 8, are known
+ * to be the pattern's. @text ends with a NUL, or at @bytes; it is read up to the end of its page.
+ * UNDECIDED: not only letters, and perhaps a '*' at the end, are in the pattern; or there are no
+ * more @bytes than letters.
  */
 STRATA_FILTER_FUNCTION __attribute__((noinline)) uint32_t
 strata_filter_whole_text(const struct strata_abi_filter *filter,
@@ -114,7 +115,8 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_abi_fi
 }
 
 /*
- * Applies the filter to a payload of eight bytes, which is @word. UNDECIDED: the payload in memory must be examined.
+ * Applies the filter to a payload of eight bytes, which is @word. UNDECIDED: the payload in memory
+ * may decide.
  */
 STRATA_FILTER_INLINE uint32_t strata_filter_ask_word(const struct strata_filter_program *program,
 						     uint64_t word)

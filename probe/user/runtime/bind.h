@@ -120,7 +120,7 @@ strata_filter_slow(const struct strata_filter_event *event, const struct strata_
 
 /* ---- binding ---- */
 
-/* Returns whether the test gives the same result for all events of the tracepoint. */
+/* Returns whether the term has the same value in all events of the tracepoint. */
 STRATA_FILTER_FUNCTION int strata_filter_is_certain(const struct strata_abi_filter *filter,
 						    const struct strata_abi_filter_term *term,
 						    uint16_t field,
@@ -132,7 +132,11 @@ STRATA_FILTER_FUNCTION int strata_filter_is_certain(const struct strata_abi_filt
 	       strata_filter_find_context(filter, term, contexts) == STRATA_FILTER_NO_CONTEXT;
 }
 
-/* Returns whether the field is of a kind for which the test can never be decided. */
+/*
+ * Returns whether the field is of a kind of which the test can know nothing: it is no number, and
+ * the test is one of numbers; or a number without labels, and the test is one of texts. Such a test
+ * does not hold, even if it is negated.
+ */
 STRATA_FILTER_FUNCTION int strata_filter_never(const struct strata_abi_filter_test *test,
 					       uint16_t nr,
 					       const struct strata_tracepoint *tracepoint)
@@ -163,7 +167,7 @@ STRATA_FILTER_FUNCTION uint64_t strata_filter_place(const struct strata_tracepoi
 	return at;
 }
 
-/* Makes a test for an integer that one word holds, if the test asks for a range of integers. */
+/* Binds a test of an integer to one word, if the test is for one range of integers. */
 STRATA_FILTER_FUNCTION void strata_filter_bind_integer(struct strata_filter_bound *bound,
 						       const struct strata_abi_filter_test *test,
 						       const struct strata_field *field)

@@ -62,8 +62,9 @@ static void ask_ids(long call, uint32_t ids[3])
 }
 
 /*
- * Returns a namespace of this thread from the kernel. This is slow, and done for each record only in a process that
- * has called unshare() or setns(), which change one thread.
+ * Asks the kernel for the inode of a namespace of this thread. Returns 0 if it does not say. This
+ * is slow, and done for each record only in a process that has called unshare() or setns(), which
+ * change one thread.
  */
 static uint64_t ask_namespace(uint32_t nr)
 {
@@ -164,7 +165,7 @@ static uint64_t ask_cgroup(void)
 	path = path_of_group(text + front,
 			     read_file("/proc/self/cgroup", text + front, GROUPS_BYTES - front));
 	for (i = 0; path && !found && i < sizeof(group_roots) / sizeof(*group_roots); i++) {
-		/* Puts the folder before the path, where nothing else is needed any more. */
+		/* Puts the folder before the path, over text that is not needed any more. */
 		length = strlen(group_roots[i]);
 		memcpy(path - length, group_roots[i], length);
 		if (!strata_syscall(SYS_statfs, (long)(path - length), (long)&system) &&
@@ -249,8 +250,9 @@ static uint64_t moment(void)
 }
 
 /*
- * Returns whether a value that the kernel gave at *@at may be kept for later records. Memory that is shared with the
- * parent of a vfork() keeps nothing.
+ * Returns whether what the kernel tells this thread now may be kept for later records. @at:
+ * names_at or ids_at of what is kept. Not while an interrupted function asks for the same, nor in
+ * memory that is shared with the parent of a vfork().
  */
 static int may_remember(const uint64_t *at)
 {
@@ -289,7 +291,7 @@ static uint32_t cpu_now(void)
 {
 	unsigned cpu = 0;
 
-	/* libc would return its parent's id. */
+	/* libc would return the CPU of the child's parent. */
 	if (!strata_thread_is_vforked())
 		return (uint32_t)strata_ring_sched_getcpu();
 	if (may_ask())

@@ -19,7 +19,7 @@ struct strata_caller {
 	uint64_t address; /* where it goes on; 0: not known */
 };
 
-/* Gives the place of the function that uses this macro. */
+/* Gives the place that has called the function which uses this macro. */
 #if (defined(__x86_64__) && !defined(__ILP32__)) || defined(__aarch64__)
 #define STRATA_CALLER ((const struct strata_caller *)__builtin_frame_address(0))
 #else

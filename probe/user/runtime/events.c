@@ -108,8 +108,8 @@ static unsigned character_at(const unsigned char *text, uint32_t *character)
 }
 
 /*
- * Returns whether this text can be a name. @limit: the most bytes. @what: the thing that has the name, for the
- * message.
+ * Checks that this text can be a name. Returns 0, or -EINVAL. @limit: the most bytes. @what: the
+ * thing that has the name, for the message.
  */
 static int check_name(const struct why *why, const char *what, const char *name, size_t limit)
 {
@@ -381,7 +381,7 @@ static void plan(struct strata_event_made *event, struct strata_step *steps, uin
 	uint32_t i;
 
 	for (i = 0; i < nr; i++) {
-		/* Only the fields before the first one that is no plain number have known offsets. */
+		/* Only the offsets up to the first field that is no plain number are used. */
 		steps[i].offset = (uint16_t)bytes;
 		if (event->nr_plain == i && steps[i].kind == STRATA_STEP_NUMBER)
 			event->nr_plain = i + 1;
@@ -445,7 +445,7 @@ static uint32_t hash_of(const char *provider, const char *name)
 	return (hash ^ hash >> 16) % NR_HASHES;
 }
 
-/* Makes a piece of memory for a checked class, which is in no list yet. */
+/* Copies a checked class to its own piece of memory, which is in no list yet. NULL: no memory. */
 static struct strata_event_made *make_event(struct strata_provider *provider,
 					    const struct strata_event_class *c)
 {
@@ -500,9 +500,8 @@ static int is_same(const struct strata_tracepoint *a, const struct strata_tracep
 }
 
 /*
- * Registers @made, or counts one more use if the same class is registered already; the caller holds the lock. Returns
- * it, or NULL and an error: -EEXIST,
- * -ENOSPC.
+ * Registers @made, or counts one more use if the same class is registered already; the caller holds
+ * the lock. Returns the registered one, or NULL and an error: -EEXIST, -ENOSPC.
  */
 static struct strata_event_made *add_event(struct strata_event_made *made, int *error)
 {

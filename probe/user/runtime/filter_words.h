@@ -10,7 +10,10 @@
 #error "filter_words.h is included by filter.h"
 #endif
 
-/* Number of the context "duration": the time between the ends of a span, which the record of the end has. */
+/*
+ * Number of the context "duration", the time between the ends of a span: an event that begins a
+ * span has it when the span has ended.
+ */
 #define STRATA_FILTER_DURATION 28u
 
 /* The contexts that a filter knows: bit STRATA_ABI_USER_CTX_*, and for the record's thread bit 0. */

@@ -60,7 +60,9 @@ static uint64_t last_look;
 static uint32_t nr_noted;
 static uint64_t noted_bytes;
 
-/* Most objects that are noted at the same time; further ones are not noted. */
+/*
+ * Places of the notes of objects that are loaded, and the most of them; further ones are not noted.
+ */
 #define LIVE_MAX 2048u
 static uint32_t live[LIVE_MAX];
 static uint32_t nr_live;
@@ -279,8 +281,9 @@ static size_t path_of_program(char *path, size_t size)
 }
 
 /*
- * Makes the whole path of an object whose path begins in the program's folder, if that is still the same folder:
- * readers compare the build id. Writes nothing otherwise.
+ * Makes the whole path of an object whose path is relative to the current folder. Returns its
+ * bytes; 0 if it cannot be made. The folder may have been another one when the object was loaded:
+ * who opens the path compares the build id.
  */
 static size_t path_of_relative(const char *given, size_t bytes, char *path, size_t size)
 {

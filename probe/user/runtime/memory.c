@@ -141,7 +141,10 @@ static void close_read(int fd)
 		strata_syscall(SYS_close, fd, 0, 0, 0, 0);
 }
 
-/* Reads the first line of a small file. Returns its size; 0 if the file cannot be read. */
+/*
+ * Reads the begin of a file whose first line is all that matters, at most @size - 1 bytes, and adds
+ * a NUL. Returns the number of bytes; 0 if the file cannot be read.
+ */
 static size_t read_line(const char *path, char *text, size_t size)
 {
 	int fd = open_to_read(path);
@@ -152,7 +155,7 @@ static size_t read_line(const char *path, char *text, size_t size)
 	return n;
 }
 
-/* Returns the largest CPU number that the kernel may give, plus 1: the list "0-3,8-11" ends with that number. */
+/* Returns the largest CPU number that the kernel may give (the last of "0-3,8-11"), plus 1. */
 static uint32_t possible_cpus(void)
 {
 	char text[256];
@@ -543,8 +546,8 @@ static int put_zeros(void *at, uint64_t bytes)
 }
 
 /*
- * Zeros for the part of the memory that the sites of a child continue to test. They are never written, so no page of
- * memory is behind them.
+ * Zeros, mapped from the start, for the part of the memory that the sites of a child continue to
+ * test. Nothing touches them before they are moved there, so no page of memory is behind them.
  */
 static _Alignas(STRATA_ABI_RING_PAGE) unsigned char zeros[STRATA_ABI_USER_DESCRIPTIONS_OFFSET];
 
@@ -557,8 +560,8 @@ static void move_zeros(unsigned char *to)
 }
 
 /*
- * Unmaps the parent's channels, which a child does not keep. Their begin lies in the parent's memory, so zeros take
- * its place in case a record is being written there.
+ * Replaces the mappings of the parent's channels, each of which begins with the parent's memory, by
+ * zeros, since a record may be in the middle there; unmaps them if there are no zeros.
  */
 static void leave_channels(void)
 {
@@ -619,9 +622,9 @@ static void leave_parents_memory(int fd)
 }
 
 /*
- * Unmaps the runtime's memory when its last object goes. Zeros stay, in which nothing is on, since threads of a
- * program that ends may still test it. The kernel makes one mapping of neighbouring zeros, however often the object
- * comes and goes.
+ * Lets go of the memory when the runtime goes with its last object. Zeros take its place, in which
+ * nothing is on, since threads of a program that ends may still test it. The kernel makes one
+ * mapping of neighbouring zeros, however often the object comes and goes.
  */
 void strata_memory_leave(void)
 {
@@ -649,8 +652,8 @@ int strata_memory_own(void)
 }
 
 /*
- * Makes the memory of a child in which no descriptor is free by the descriptor of its parent @pid, unless both share
- * it. Makes the memory by that one, unless both share it.
+ * Makes the memory of a child in which no descriptor is free by that of its parent @pid, which the
+ * child has as well and has no use for, unless both share their descriptors.
  */
 static unsigned char *make_memory_by_parents(uint32_t pid, int *fd, uint64_t *inode)
 {

@@ -23,7 +23,9 @@
 
 uint32_t strata_clock_for;
 
-/* Takes the place of the channel of the fast path. Its generation is never that of a session. */
+/*
+ * Takes the place of the channel of the fast path: its session never has the channel's generation.
+ */
 static struct strata_abi_user_session no_session;
 struct strata_user_channel strata_no_channel = { .generation = 1, .session = &no_session };
 
@@ -90,8 +92,9 @@ static uint32_t threads_without_clock(void)
 }
 
 /*
- * Publishes the number of threads in strict mode that we know of; tracers find in /proc which threads are in that
- * mode. If several threads do this at once, the last one to store has counted after the others, with the same result.
+ * Tells tracers, which find in /proc the threads that are in strict mode, how many of them we know
+ * of. Several threads may do this at once: the last one to store has counted again after its store,
+ * with the same result.
  */
 static void tell_without_clock(void)
 {
@@ -258,7 +261,10 @@ static void before(enum mode mode)
 	errno = saved;
 }
 
-/* Handles a refusal by the kernel: all threads continue on the slow path. All go on the longer way. */
+/*
+ * Takes back what was noted for a call that the kernel has refused. A fast path that was closed for
+ * it stays closed.
+ */
 static void refused(enum mode mode)
 {
 	if (mode == STRICT) {

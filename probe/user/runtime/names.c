@@ -36,7 +36,10 @@ void strata_thread_named(int32_t id, const char *name)
 	strata_tell();
 	if (strata_runtime.memory && strata_objects_has_own(&strata_thread_name) &&
 	    __atomic_load_n(strata_thread_name.enabled, __ATOMIC_RELAXED)) {
-		/* Waits until the memory is this process' own; in a child it may still be the parent's. */
+		/*
+		 * The id is not asked for before the memory is this process' own: in a child, the
+		 * one that is noted may be the parent's until then.
+		 */
 		if (!id)
 			id = (int32_t)strata_thread_id();
 		memset(memory, 0, sizeof(memory));

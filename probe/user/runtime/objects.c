@@ -92,7 +92,9 @@ __attribute__((constructor)) static void handle_forks(void)
 
 /* ---- descriptions ---- */
 
-/* The end of a description that is being written. It keeps counting when there is no more room. */
+/*
+ * The end of a description that is being written. @full: something had no room, or was too large.
+ */
 struct description {
 	unsigned char *at;
 	unsigned char *end;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * older.h - functions of libc in the versions that all glibcs have.
+ * older.h - functions of libc in the versions that all glibcs have: an object that needs a newer
+ * one than the program's libc has ends the program that it is preloaded into.
  *
  * Before glibc 2.34 they were in libdl and libpthread, which a program need not have: each is a null pointer then.
  */

@@ -40,7 +40,7 @@ const struct strata_ring_config strata_user_configs[4] = {
 /* The number of discarded records between two looks at the tracer's heartbeat. */
 #define STRATA_USER_DISCARDS_PER_LOOK 65536u
 
-/* Leaves the session of a tracer that has died, whose channel stays full for ever. */
+/* Leaves the session if its tracer has died: the channel would stay full for ever. */
 STRATA_SLOW void strata_user_leave_dead(const struct strata_user_channel *channel, uint32_t slot)
 {
 	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
@@ -109,8 +109,8 @@ static uint64_t staged_bytes(uint64_t payload_bytes)
 }
 
 /*
- * Allocates memory for a payload of @bytes. Returns NULL if there is none, or if the program is in a mode without
- * system calls. Keeps errno.
+ * Maps memory for a payload of @bytes. Returns NULL if there is none, or if the program has shut
+ * itself in (seccomp), so that a system call may be its end. Keeps errno.
  */
 static unsigned char *stage(uint64_t bytes)
 {
@@ -124,7 +124,7 @@ static unsigned char *stage(uint64_t bytes)
 	return memory == MAP_FAILED ? NULL : (unsigned char *)memory + STRATA_USER_HEADROOM;
 }
 
-/* Largest size of a payload with its header and contexts that is assembled on the stack [byte]. */
+/* Largest size of a payload with its thread and contexts that is assembled on the stack [byte]. */
 #define CONTEXTS_STACK_BYTES 1500u
 
 /* Writes @event's record with its contexts before @payload. @to has room for them and for the payload. */
@@ -223,7 +223,10 @@ STRATA_SLOW int write_one(struct strata_user_channel *channel,
 	return code;
 }
 
-/* Counts a begin that has found no place, or given its place up, and an end whose begin was not written. */
+/*
+ * Counts a begin that has found no place, or given its place up, or an end whose begin was not
+ * written.
+ */
 static void count_not_kept(const struct strata_user_channel *channel)
 {
 	strata_add_relaxed(&strata_runtime.sessions[channel->slot].discarded_unstaged, 1);
@@ -478,8 +481,8 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 }
 
 /*
- * Records an event in a session with contexts that may keep begins of spans. A function with a frame, since the
- * caller is needed after that.
+ * Records an event in the only session, which has contexts, or may keep begins of spans of which
+ * the event is one end. A function with a frame, since the caller is needed after that.
  */
 __attribute__((noinline)) static void
 strata_user_record_careful(struct strata_tracepoint *tracepoint, unsigned char *payload,
@@ -520,7 +523,10 @@ strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char 
 		strata_user_record_long(tracepoint, payload, payload_bytes, channel, caller);
 }
 
-/* Records an event if the filter of the only session selects it, which the payload's first words do not decide. */
+/*
+ * Records an event if the filter of @channel's session, the only one, selects it, which words of
+ * the payload do not decide.
+ */
 __attribute__((noinline, hot)) static void
 strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *payload,
 			 uint32_t payload_bytes, struct strata_user_channel *channel,
@@ -549,9 +555,9 @@ STRATA_INLINE int is_kept_all_the_same(const struct strata_user_channel *channel
 }
 
 /*
- * Records an event in the only session, which has a filter or contexts. An event that the filter rejects by the
- * payload's first words ends here. The generation is compared before the filter is applied, which may be that of an
- * earlier session.
+ * Records an event in the only session, which has a filter or contexts. An event that the filter
+ * rejects ends here, if words of the payload decide. The generation is compared before the filter
+ * is applied, which may be that of an earlier session. A function without a frame.
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payload,
@@ -705,8 +711,9 @@ void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word
 }
 
 /*
- * Returns whether no session wants an event with these values, one for each field. Where that does not show, it is
- * recorded as if nobody had asked; also what was filtered in a session before, which is not asked again.
+ * Returns 0 if no session wants an event with these values, one for each field. Returns 1 where
+ * that does not show, and the event is recorded as if nobody had asked; also after the session
+ * whose filter has rejected some, and then this is not asked again.
  */
 int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_user_part *parts,
 		      uint32_t nr)

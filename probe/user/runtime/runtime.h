@@ -69,7 +69,10 @@ STRATA_INLINE void strata_tell(void)
 #define STRATA_USER_CONTEXT_IDS	       6u
 #define STRATA_USER_CONTEXT_NAMESPACES 8u
 
-/* The contexts of a session, and the facts that they had when the session's channel was mapped; see context.c. */
+/*
+ * The contexts of a session, and the values that were valid when the session's channel was mapped;
+ * see context.c.
+ */
 struct strata_user_contexts {
 	uint32_t nr;
 	uint32_t bytes_max; /* of a record's contexts */

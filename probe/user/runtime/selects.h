@@ -11,8 +11,8 @@
 #include "ask.h"
 
 /*
- * Room for the compiled filter programs of one session [byte]. When it is used up, tests are bound each time they are
- * made.
+ * Room for the programs of one session's filter, its tests bound to tracepoints [byte]. When it is
+ * used up, tests are bound each time they are made.
  */
 #define STRATA_FILTER_ROOM (256u << 10)
 

@@ -143,7 +143,10 @@ static void forget(struct strata_user_channel *channel)
 							  sizeof(struct strata_ring_stream));
 }
 
-/* Returns whether this process can write to a channel in the session's place. */
+/*
+ * Returns whether this is the header of a channel in the session's place that this process can
+ * write to.
+ */
 static int usable(const struct strata_abi_user_session *session,
 		  const struct strata_abi_ring_channel *header)
 {

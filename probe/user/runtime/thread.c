@@ -49,7 +49,7 @@ static int32_t said_by_kernel(void)
 	return (int32_t)strata_syscall(SYS_gettid);
 }
 
-/* Begins the bookkeeping of threads, in the first thread of the process. */
+/* Begins the bookkeeping of threads, in the thread that makes the process' memory. */
 void strata_threads_begin(void)
 {
 	strata_thread_note(said_by_kernel());

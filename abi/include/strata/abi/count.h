@@ -44,7 +44,8 @@
 #define STRATA_ABI_COUNT_BUCKETS 66u
 
 /*
- * One part of a key: `what` is the operand without its comparison. `at_exit`: 1 for a field of a system call's exit.
+ * One part of a key, or the value: `what` is a test without its comparison. `at_exit`: 1 for a
+ * field of a system call's exit.
  */
 struct strata_abi_count_part {
 	struct strata_abi_kernel_test what;

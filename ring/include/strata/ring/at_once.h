@@ -26,8 +26,8 @@
 #include <strata/ring/publish.h>
 
 /*
- * The values of a channel that the critical section needs, in one place: private memory of the producer, set once by
- * strata_ring_once_init() and then constant.
+ * The values of a channel that the critical sections need, in one place: private memory of the
+ * producer, set once by strata_ring_once_init() and then constant.
  */
 struct strata_ring_once {
 	/* Added to {write_count, records}, with the payload's size: {header and context, 1}. */
@@ -60,7 +60,7 @@ struct strata_ring_once {
 };
 
 /**
- * strata_ring_once_init() - prepare publication on the fast path.
+ * strata_ring_once_init() - set up @once for strata_ring_publish_at_once().
  * @config:        writers RSEQ, header compact or large, record_align 1, the CPU's counter as clock.
  * @streams:       one stream for each possible CPU; copied.
  * @context_bytes: 0 or 4, of what goes between header and payload of each record.
@@ -109,7 +109,10 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 #endif
 
 #if defined(STRATA_RSEQ_HAS_AT_ONCE) && !defined(STRATA_RING_MODEL)
-/* Publishes a record whose header and context are in one number, as the sections take them. */
+/*
+ * Publishes a record by the section of its header's format, which takes header and context in one
+ * number. Returns 1 if that happened.
+ */
 STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
 					      const struct strata_ring_once *once, uint32_t id,
 					      uint32_t context,
@@ -187,9 +190,10 @@ STRATA_INLINE int strata_ring_publish_word_at_once(const struct strata_ring_once
 }
 
 /*
- * Lets the fast path write up to the end of the sub-buffer that this CPU is filling. The frame is stored first: a
- * producer that sees the new limit must not use the frame of the sub-buffer before. Each store is made only while
- * write_count is unchanged; if somebody came between, the next record that finds the limit too low calls this again.
+ * Lets records be published at once up to the end of the sub-buffer that this CPU is filling. The
+ * frame is stored first: a producer that sees the new limit must not use the frame of the
+ * sub-buffer before. Each store is made only while write_count is unchanged; if somebody came
+ * between, the next record that finds the limit too low calls this again.
  */
 STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config,
 					 const struct strata_ring_streams *streams)

@@ -14,8 +14,8 @@
 #define STRATA_RSEQ_HAS_AT_ONCE 1
 
 /*
- * One store adds the record's bytes and 1 to {write_count, records}. In the encoding of the code around it: mixing
- * the two costs on some CPUs.
+ * Adds the bytes of the record (those of prefix and payload, or 16) and 1 to {write_count,
+ * records}, by one store. In the encoding of the code around it: mixing the two costs on some CPUs.
  */
 #ifdef __AVX__
 #define STRATA_AT_ONCE_MOVE(from, to) "vmovdqu " from ", " to "\n\t"
@@ -63,7 +63,7 @@
 	"jmp %l[failed]\n\t"                                                     \
 	".popsection\n\t"
 
-/* The thread is bound to this CPU from here on. */
+/* Begins the section, which is aborted if the thread is interrupted or leaves its CPU. */
 #define STRATA_AT_ONCE_BEGIN                  \
 	".pushsection __rseq_cs, \"aw?\"\n\t" \
 	".balign 32\n"                        \

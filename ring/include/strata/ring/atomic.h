@@ -321,7 +321,7 @@ STRATA_INLINE uint64_t strata_local_add(uint64_t *p, uint64_t v)
 	return STRATA_LOCAL_ADD(p, v, __ATOMIC_ACQ_REL);
 }
 
-/* The addition is in order for this CPU's interrupts, and for other CPUs once they have run a barrier here. */
+/* Adds in order for this CPU's interrupts, and for others once they have had a barrier run here. */
 STRATA_INLINE uint64_t strata_local_add_unordered(uint64_t *p, uint64_t v)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -70,9 +70,10 @@ STRATA_CALLBACK uint64_t strata_clock_cycles_ordered(void)
 }
 
 /*
- * Conversion of the counter to time: time = base_ns + ((cycles - base_cycles) * multiplier >> 32), in 128 bits. It holds while the index that its writer keeps
- * elsewhere is @index, which is loaded before the other three, and that index after them. Who writes stores @index last
- * (release), and the index behind it; no entry is written again before the index has moved on several times.
+ * Conversion of the counter to time: base_ns + ((cycles - base_cycles) * multiplier >> 32), in 128
+ * bits. It holds while the index that its writer keeps elsewhere is @index, which is loaded before
+ * the other three, and that index after them. Who writes stores @index last (release), and the
+ * index behind it; no entry is written again before the index has moved on several times.
  */
 struct strata_ring_conversion {
 	uint64_t base_cycles;

@@ -298,7 +298,10 @@ STRATA_FUNC int strata_ring_merge_next(struct strata_ring_merge *m,
 
 		if (first->have_view) {
 			*view = &first->view;
-			/* The view stays valid until the next call; this only asks for it anew. */
+			/*
+			 * The view stays valid until the next call, which asks this stream for its
+			 * next record before another stream's is believed to be the earliest.
+			 */
 			first->have_view = 0;
 			strata_ring_merge_sift(m, 0);
 			return 0;

@@ -377,7 +377,7 @@ STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
 	if (r->s->loss_mode != STRATA_ABI_RING_OVERWRITE)
 		strata_store_release(read_count, position + r->s->subbuf_bytes);
 	else if (!strata_cas_acq_rel(read_count, &position, position + r->s->subbuf_bytes) &&
-		 /* The packet is damaged, but the position is still inside it: reading continues. */
+		 /* read_count is damaged, but still inside this packet: it moves all the same. */
 		 strata_ring_begin(r->s, position) == r->position)
 		strata_cas_acq_rel(read_count, &position, r->position + r->s->subbuf_bytes);
 }

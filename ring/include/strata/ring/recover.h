@@ -78,7 +78,7 @@ STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
 	uint64_t write, oldest, position, reserved, index, whole;
 	int complete;
 
-	/* Done once, so that a producer that is alive after all cannot keep this loop running for ever. */
+	/* Done once, so that a producer that is alive after all cannot keep the reader for ever. */
 	if (!r->rest_begun) {
 		r->rest = strata_ring_read_position(r);
 		r->rest_end = strata_load_acquire(&s->shared->write_count);

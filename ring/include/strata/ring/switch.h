@@ -345,10 +345,8 @@ STRATA_INLINE int strata_ring_full(const struct strata_ring_stream *s, uint64_t 
 }
 
 /*
- * Decides whether the sub-buffer that begins at @begin may be opened. Returns 0, or the reason as a negative errno;
- * -EAGAIN if @begin is stale, since another producer has moved write_count. Returns 0, or the reason as a negative
- * errno;
- * -EAGAIN: @begin is stale, somebody else has moved write_count.
+ * Decides whether the sub-buffer that begins at @begin may be opened. Returns 0, or the reason as a
+ * negative errno; -EAGAIN: @begin is stale, another producer has moved write_count.
  *
  * The *published* count is tested, not the commit word: between its last commit and its delivery a sub-buffer still
  * belongs to the producer that was interrupted there.

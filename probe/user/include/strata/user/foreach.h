@@ -69,7 +69,7 @@
 			   a86, a87, a88, a89, a90, a91, a92, a93, a94, a95, a96, count, ...)    \
 	count
 
-/* Expands to the number of arguments after the first: 0, 1, or 2 for more than one (for up to 62 arguments). */
+/* Expands to the number of arguments after the first, of up to 62: 0, 1, or 2 for more. */
 #define STRATA_USER_GIVEN(...)                                                                     \
 	STRATA_USER_GIVEN_(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,   \
 			   2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, \

@@ -207,7 +207,7 @@ STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_elements(unsigned char *to,
 	return to + (size_t)part->count * element_bytes;
 }
 
-/* Writes a floating-point number, which a trace can hold as IEEE 754 of 4 or 8 bytes. */
+/* Writes a number of any floating-point type as 8 bytes: a trace can hold IEEE 754 of 4 or 8. */
 STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_double(unsigned char *to, double value)
 {
 	return strata_lttng_put(to, &value, sizeof(value));

@@ -70,7 +70,7 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 
 #define STRATA_USER_NULL nullptr
 
-/* Casts between numbers or between pointers, in a form that -Wold-style-cast accepts. */
+/* Casts of numbers, and to and from pointers, in a form that -Wold-style-cast accepts. */
 #define STRATA_USER_CAST(type, ...)    static_cast<type>(__VA_ARGS__)
 #define STRATA_USER_ADDRESS(type, ...) reinterpret_cast<type>(__VA_ARGS__)
 
