@@ -152,7 +152,6 @@ pub(crate) enum AnnounceMessage {
     End,
 }
 
-/// Space for credentials, a pidfd, and as many descriptors as a message can have. One is taken; the others
 /// Space for credentials, a pidfd, and as many descriptors as a message can have. One descriptor is kept; the others
 /// are closed by [`close_elsewhere`]. Without the space, the kernel would close them in this thread.
 const CONTROL_WORDS: usize = 4 + 3 + (PART_HEADER + FDS_MAX * size_of::<c_int>()).div_ceil(8);
