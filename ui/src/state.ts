@@ -108,8 +108,12 @@ export class State {
 	isDark: boolean;
 	private past: Range[] = [];
 	private sumsOf = "";
-	/** Lists that were asked for: only the latest is shown. */
+	/** What was asked for, counted by its kind: only the answer to the latest of each kind is shown. */
 	private lists = 0;
+	private reports = 0;
+	private searches = 0;
+	private choices = 0;
+	private paths = 0;
 	private following: ReturnType<typeof setTimeout> | undefined;
 	isFetchingNames = false;
 
@@ -303,10 +307,12 @@ export class State {
 		if (this.slice && sideOf(this.slice.track) === 1) {
 			this.slice = undefined;
 		}
-		this.path = undefined;
-		this.pathTracks = [];
+		this.choices++;
+		this.dropPath();
 		this.sumsOf = "";
-		this.hits = this.side === 1 ? [] : this.hits;
+		if (this.side === 1) {
+			this.dropHits();
+		}
 		this.layOut();
 		this.moved();
 	}
@@ -369,8 +375,8 @@ export class State {
 	/** What records and reports are of. */
 	setSide(side: Side): void {
 		this.side = side;
-		this.report = undefined;
-		this.hits = [];
+		this.setReport(undefined);
+		this.dropHits();
 		if (this.filter !== "") {
 			void this.find(this.filter);
 		} else {
@@ -419,7 +425,7 @@ export class State {
 		if (this.selection || (this.tab !== "selection" && this.tab !== "events")) {
 			return;
 		}
-		this.report = undefined;
+		this.setReport(undefined);
 		clearTimeout(this.following);
 		this.following = setTimeout(() => void this.refresh(), FOLLOW);
 	}
@@ -483,13 +489,16 @@ export class State {
 	// ---- what is looked at ----
 
 	async choose(track: number, time: number): Promise<void> {
+		const of = ++this.choices;
 		try {
 			const slice = await this.api.slice(track, time);
+			if (of !== this.choices) {
+				return;
+			}
 			const isSame = this.slice?.track === slice.track && this.slice.from === slice.from;
 			this.slice = slice;
-			if (this.path && !isSame) {
-				this.path = undefined;
-				this.pathTracks = [];
+			if (!isSame) {
+				this.dropPath();
 				this.layOut();
 			}
 			this.tab = "details";
@@ -503,11 +512,17 @@ export class State {
 	/** Draws the critical path of the slice that is looked at, or takes it away. */
 	async why(): Promise<void> {
 		const slice = this.slice;
+		const isShown = this.path !== undefined;
+		this.dropPath();
+		const of = this.paths;
 		try {
-			if (this.path || !slice || slice.to <= slice.from) {
-				this.path = undefined;
-			} else {
-				this.path = await this.api.path(slice.track, slice.from, slice.to);
+			if (!isShown && slice && slice.to > slice.from) {
+				const path = await this.api.path(slice.track, slice.from, slice.to);
+				// Another slice may be looked at by now.
+				if (of !== this.paths) {
+					return;
+				}
+				this.path = path;
 				this.tab = "details";
 			}
 		} catch (error) {
@@ -519,6 +534,13 @@ export class State {
 		if (this.path) {
 			this.scrollTo(0);
 		}
+	}
+
+	/** Shows no critical path; one that is still to come is not shown either. */
+	private dropPath(): void {
+		this.paths++;
+		this.path = undefined;
+		this.pathTracks = [];
 	}
 
 	/** The track of an id, and whose it is. */
@@ -535,7 +557,7 @@ export class State {
 	select(range: Range | undefined, isComplete: boolean): void {
 		this.selection = range;
 		if (isComplete) {
-			this.report = undefined;
+			this.setReport(undefined);
 			if (range) {
 				this.tab = this.tab === "events" ? "events" : "selection";
 			}
@@ -559,7 +581,7 @@ export class State {
 	async refresh(): Promise<void> {
 		try {
 			if (this.tab === "selection") {
-				const key = `${this.asked.from}/${this.asked.to}/${this.meta?.records}`;
+				const key = `${this.asked.from}/${this.asked.to}/${this.shift}/${this.meta?.records}`;
 				if (this.sumsOf !== key) {
 					this.sumsOf = key;
 					const sums = await this.api.sums(this.asked.from, this.asked.to);
@@ -598,30 +620,52 @@ export class State {
 	}
 
 	async runReport(name: string): Promise<void> {
-		this.report = { name, text: "…" };
+		this.setReport({ name, text: "…" });
 		this.changed();
+		const of = this.reports;
 		const range = { ...this.asked };
+		let text: string;
 		try {
-			this.report = { name, text: await this.api.report(name, range.from, range.to, this.side) };
+			text = await this.api.report(name, range.from, range.to, this.side);
 		} catch (error) {
-			this.report = { name, text: (error as Error).message };
+			text = (error as Error).message;
 		}
-		this.changed();
+		// By now another report, of another trace or time, may be asked for, or none.
+		if (of === this.reports) {
+			this.report = { name, text };
+			this.changed();
+		}
+	}
+
+	/** Shows this report, or none; answers that are still to come are of what is asked for no more. */
+	private setReport(report: { name: string; text: string } | undefined): void {
+		this.reports++;
+		this.report = report;
+	}
+
+	/** Forgets the hits, and those that are still searched. */
+	private dropHits(): void {
+		this.searches++;
+		this.hits = [];
+		this.hitsCut = false;
+		this.hitAt = -1;
 	}
 
 	/** Where records are, in the whole trace, that a filter selects. */
 	async find(filter: string): Promise<void> {
 		this.filter = filter;
 		this.draft = filter;
-		this.hits = [];
-		this.hitAt = -1;
+		this.dropHits();
 		this.toAddress();
 		if (filter.trim() !== "") {
 			try {
 				const side = this.side;
+				const of = this.searches;
 				const { lines, cut } = await this.api.events(this.bounds.from, this.bounds.to, HITS, filter, side);
-				this.hits = recordsOf(lines).map((it) => this.moment(it, side));
-				this.hitsCut = cut;
+				if (of === this.searches) {
+					this.hits = recordsOf(lines).map((it) => this.moment(it, side));
+					this.hitsCut = cut;
+				}
 			} catch {
 				// What is wrong with the filter stands above the list.
 			}

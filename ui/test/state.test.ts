@@ -1,0 +1,136 @@
+// Answers that come late, and what is known of two traces only after a while.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import type { Side, Slice } from "../src/api";
+import { OTHER, PairApi } from "../src/pair";
+import { State } from "../src/state";
+
+// What the state asks of a browser.
+const location = { hash: "", pathname: "/", search: "" };
+Object.assign(globalThis, {
+	location,
+	document: { title: "" },
+	history: { replaceState: (_data: unknown, _unused: string, url: string) => (location.hash = url) },
+	matchMedia: () => ({ matches: false }),
+});
+
+/** Lets everything go on that waits for nothing but answers that are here. */
+const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+/** A server whose answers come when the test says so. */
+class Late extends PairApi {
+	readonly waiting: { what: string; answer: (value: never) => void }[] = [];
+
+	constructor() {
+		super("");
+	}
+
+	private later<T>(what: string): Promise<T> {
+		return new Promise((answer) => this.waiting.push({ what, answer: answer as (value: never) => void }));
+	}
+
+	/** Answers what was asked in these words. */
+	async answer(what: string, value: unknown): Promise<void> {
+		const at = this.waiting.findIndex((it) => it.what === what);
+		assert.ok(at >= 0, `'${what}' is not asked, but ${this.waiting.map((it) => it.what).join(", ")}`);
+		this.waiting.splice(at, 1)[0]?.answer(value as never);
+		await settled();
+	}
+
+	override report(name: string, from: number, _to: number, side: Side = 0): Promise<string> {
+		return this.later(`${name} of ${side} from ${from}`);
+	}
+
+	override events(_from: number, _to: number, _limit: number, filter: string, side: Side = 0): Promise<{ lines: string; cut: boolean }> {
+		return this.later(`${filter} of ${side}`);
+	}
+
+	override slice(track: number): Promise<Slice> {
+		return this.later(`slice ${track}`);
+	}
+
+	override path(track: number): Promise<never> {
+		return this.later(`path ${track}`);
+	}
+}
+
+/** A state of two traces, each of which is 1000 ns long. */
+function pair(): { api: Late; state: State } {
+	location.hash = "";
+	const api = new Late();
+	const state = new State(api, () => undefined);
+	const meta = { from: 0, to: 1000, base: "0", records: 1, live: false, done: true };
+	state.meta = { ...meta, other: { ...meta } } as unknown as NonNullable<typeof state.meta>;
+	state.bounds = { from: 0, to: 1000 };
+	state.range = { from: 0, to: 1000 };
+	return { api, state };
+}
+
+const lines = (...times: number[]) => ({ lines: times.map((time) => `{"time":"${time}","name":"one"}\n`).join(""), cut: false });
+
+test("a report of A that comes late is not shown as one of B", async () => {
+	const { api, state } = pair();
+	void state.runReport("summary");
+	state.setSide(1);
+	await api.answer("summary of 0 from 0", "of A");
+	assert.equal(state.report, undefined);
+	void state.runReport("summary");
+	await api.answer("summary of 1 from 0", "of B");
+	assert.equal(state.report?.text, "of B");
+});
+
+test("of two reports the one is shown that was asked for last, whichever comes last", async () => {
+	const { api, state } = pair();
+	void state.runReport("summary");
+	void state.runReport("locks");
+	await api.answer("locks of 0 from 0", "the locks");
+	await api.answer("summary of 0 from 0", "the summary");
+	assert.deepEqual(state.report, { name: "locks", text: "the locks" });
+});
+
+test("a report of a time that is selected no more is not shown", async () => {
+	const { api, state } = pair();
+	state.select({ from: 100, to: 200 }, false);
+	void state.runReport("summary");
+	state.select({ from: 300, to: 400 }, true);
+	await api.answer("summary of 0 from 100", "of the first selection");
+	assert.equal(state.report, undefined);
+});
+
+test("hits of A that come late are not those of B, and those of an earlier filter not those of a later one", async () => {
+	const { api, state } = pair();
+	void state.find("one");
+	state.setSide(1);
+	await api.answer("one of 1", lines(7));
+	await api.answer("one of 0", lines(1, 2, 3));
+	assert.deepEqual(state.hits, [7]);
+	void state.find("two");
+	void state.find("three");
+	await api.answer("three of 1", lines(8, 9));
+	await api.answer("two of 1", lines(4));
+	assert.deepEqual(state.hits, [8, 9]);
+});
+
+test("what is looked at is what was clicked last, and so is its critical path", async () => {
+	const { api, state } = pair();
+	const slice = (track: number) => ({ track, from: 0, to: 10 });
+	void state.choose(1, 5);
+	void state.choose(2, 5);
+	await api.answer("slice 2", slice(2));
+	await api.answer("slice 1", slice(1));
+	assert.equal(state.slice?.track, 2);
+	void state.why();
+	void state.choose(3, 5);
+	await api.answer("slice 3", slice(3));
+	await api.answer("path 2", { from: 0, to: 10, cut: false, steps: [] });
+	assert.equal(state.path, undefined);
+	void state.why();
+	await api.answer("path 3", { from: 0, to: 10, cut: false, steps: [] });
+	assert.ok(state.path !== undefined);
+	// A slice of the second trace that was asked for before that trace was moved is of another time.
+	void state.choose(OTHER, 5);
+	state.align(100);
+	await api.answer(`slice ${OTHER}`, slice(OTHER));
+	assert.equal(state.slice?.track, 3);
+});
