@@ -1,10 +1,10 @@
 //! Snapshots of a flight recorder for the page of `strata ui`.
 //!
 //! The server gives up root's rights, and a session of root's answers nobody else. So a process of its own, which is
-//! started before, takes the snapshots: it reads one line for each from its standard input, and writes one with the
-//! result. What it is asked cannot choose the session or the folder.
+//! started before, takes the snapshots: it reads one line feed for each from its standard input, and writes a line with
+//! the result. What it is asked cannot choose the session or the folder.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
@@ -57,18 +57,35 @@ fn taken(
     }
 }
 
-/// Takes a snapshot of the session whenever a line is read, until the server ends.
+/// Takes a snapshot of the session whenever the server asks for one, until the server ends.
 pub fn serve(name: &str) -> Result<u8> {
-    let mut out = crate::stdout::raw();
-    for line in std::io::stdin().lock().lines() {
-        line.context("ui: read from the server")?;
-        let said = match take(name) {
+    answer_each(std::io::stdin().lock(), &mut crate::stdout::raw(), || take(name))?;
+    Ok(0)
+}
+
+/// Answers each line feed of `from` with a line that has the result of `take`.
+///
+/// The server is not trusted: nothing that it sends is kept, and any other byte ends this.
+fn answer_each(
+    from: impl Read,
+    out: &mut impl Write,
+    mut take: impl FnMut() -> Result<String>,
+) -> Result<()> {
+    for byte in from.bytes() {
+        let byte = byte.context("ui: read from the server")?;
+        if byte != b'\n' {
+            anyhow::bail!(
+                "ui: the server has sent the byte {byte:#04x} to the process that takes snapshots, which knows \
+                 line feeds alone, and ends: start strata ui again"
+            );
+        }
+        let said = match take() {
             Ok(path) => json!({ "path": path }),
             Err(error) => json!({ "error": format!("{error:#}") }),
         };
         writeln!(out, "{}", compact(&said)).and_then(|()| out.flush()).context("ui: answer")?;
     }
-    Ok(0)
+    Ok(())
 }
 
 /// Takes a snapshot, and returns its folder.
@@ -80,4 +97,48 @@ fn take(name: &str) -> Result<String> {
         anyhow::bail!("session '{name}' holds no event record yet: there is no snapshot");
     }
     Ok(output.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::answer_each;
+
+    #[test]
+    fn each_line_feed_is_answered_by_a_line_with_the_folder_or_the_error() {
+        let mut out = Vec::new();
+        let mut count = 0;
+        let take = || {
+            count += 1;
+            match count {
+                2 => anyhow::bail!("no session"),
+                _ => Ok(format!("/tmp/{count}")),
+            }
+        };
+        answer_each(Cursor::new(b"\n\n\n"), &mut out, take).unwrap();
+        let lines = String::from_utf8(out).unwrap();
+        let lines: Vec<serde_json::Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let said = |at: usize, key: &str| lines[at][key].as_str().unwrap().to_owned();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(said(0, "path"), "/tmp/1");
+        assert_eq!(said(1, "error"), "no session");
+        assert_eq!(said(2, "path"), "/tmp/3");
+    }
+
+    #[test]
+    fn a_byte_that_is_no_line_feed_ends_it_and_what_follows_is_not_read() {
+        let mut sent = vec![b'x'; 1 << 20];
+        sent[0] = b'\n';
+        let mut from = Cursor::new(sent);
+        let mut count = 0;
+        let take = || {
+            count += 1;
+            Ok(String::new())
+        };
+        let error = answer_each(&mut from, &mut Vec::new(), take).unwrap_err();
+        assert!(error.to_string().contains("0x78"), "{error}");
+        assert_eq!((count, from.position()), (1, 2));
+    }
 }
