@@ -257,7 +257,7 @@ pub fn take_snapshot(
 ) -> Result<(Map<String, Value>, PathBuf)> {
     let output = match &order.output {
         Some(output) => output.clone(),
-        None => PathBuf::from(snapshot_folder(name)?),
+        None => unused(Path::new(&snapshot_folder(name)?)),
     };
     let output = std::path::absolute(output).context("find the working directory")?;
     let is_of_others = !rustix::process::geteuid().is_root() && is_of_root(sessions);
@@ -275,6 +275,19 @@ pub fn take_snapshot(
 /// Returns a new name for the folder of a snapshot.
 fn snapshot_folder(name: &str) -> Result<String> {
     Ok(format!("strata-snapshot-{name}-{}", strata_session::time_name()?))
+}
+
+/// Returns the path, with a number behind it if there is something of this name.
+///
+/// Names of snapshots have the second: there may be two of one second, or of a time to which the clock was set back.
+fn unused(path: &Path) -> PathBuf {
+    let mut free = path.to_owned();
+    let mut number = 1_u64;
+    while free.symlink_metadata().is_ok() {
+        number += 1;
+        free = PathBuf::from(format!("{}-{number}", path.display()));
+    }
+    free
 }
 
 /// Returns the relay to which the session sends its snapshots, if there is one.
@@ -320,5 +333,23 @@ impl Drop for Scratch {
                 text: format!("{}: cannot be removed: {error}", self.0.display()),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_snapshot_has_a_number_if_its_name_is_taken() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.0.join("strata-snapshot-web-20261130-070000");
+        assert_eq!(unused(&path), path);
+        std::fs::create_dir(&path).unwrap();
+        let second = scratch.0.join("strata-snapshot-web-20261130-070000-2");
+        assert_eq!(unused(&path), second);
+        // A link is taken, wherever it leads.
+        std::os::unix::fs::symlink("/nowhere/at/all", &second).unwrap();
+        assert_eq!(unused(&path), scratch.0.join("strata-snapshot-web-20261130-070000-3"));
     }
 }
