@@ -292,6 +292,41 @@ def units(folder, size):
     return one_file(folder, path, [CODE + at for at in range(200)])
 
 
+def bare_units(count, entry=b"\1", version=4):
+    """.debug_info of units that have one entry and share the table of abbreviations at 0."""
+    data = struct.pack("<HIB", version, 0, 8) + entry
+    return (struct.pack("<I", len(data)) + data) * count
+
+
+def attributes(folder, size):
+    """Ever more units of a few bytes, whose one entry has ever more attributes that take no bytes."""
+    path = elf(folder + ".elf", {
+        ".debug_info": (1, "", bare_units(size * 4)),
+        ".debug_abbrev": (1, "", b"\1\x11\0" + b"\x3f\x19" * (size * 25) + b"\0\0\0"),
+    })
+    return one_file(folder, path)
+
+
+def large_tables(folder, size):
+    """Ever more units of a few bytes, whose table of abbreviations is larger than any that is read."""
+    path = elf(folder + ".elf", {
+        ".debug_info": (1, "", bare_units(size * 4)),
+        ".debug_abbrev": (1, "", b"\1\x11\0" + b"\x3f\x19" * (size * 100) + b"\0\0\0"),
+    })
+    return one_file(folder, path)
+
+
+def bases(folder, size):
+    """Ever more units whose ranges are one long list, which has bases of addresses and no range."""
+    base = struct.pack("<QQ", (1 << 64) - 1, CODE)
+    path = elf(folder + ".elf", {
+        ".debug_info": (1, "", bare_units(size * 2, b"\1" + bytes(4))),
+        ".debug_abbrev": (1, "", b"\1\x11\0\x55\x17\0\0\0"),
+        ".debug_ranges": (1, "", base * (size * 20) + bytes(16)),
+    })
+    return one_file(folder, path)
+
+
 def links(folder, size):
     """Files whose debug links and alternate files are themselves, and each other in a circle."""
     trace = Trace(folder)
@@ -359,7 +394,8 @@ KINDS = {
     kind.__name__: kind
     for kind in (
         inlined, blocks, rows, symbols, sparse, compressed, forks, changed_forks, places, paths, threads,
-        abbreviations, stacks, waits, long_names, origins, shared_ranges, files, units, links, objects, sections, packed,
+        abbreviations, stacks, waits, long_names, origins, shared_ranges, files, units, attributes,
+        large_tables, bases, links, objects, sections, packed,
     )
 }
 SIZES = 10000, 20000

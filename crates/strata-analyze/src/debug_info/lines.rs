@@ -32,6 +32,8 @@ const INLINED_MAX: usize = 64;
 const INLINED_BYTES: usize = 16 << 10;
 /// The number of source files whose paths are read at once.
 const PATHS_AT_ONCE: u32 = 64;
+/// The number of a unit's attributes that may say where its code is.
+const OF_CODE: usize = 8;
 /// The most entries, each referring to the next, in which a name is searched.
 const ORIGINS: usize = 16;
 
@@ -247,12 +249,14 @@ impl<'l> CodePlace<'l> {
         };
         if let Some(offset) = offset {
             let mut list = dwarf.ranges(unit, offset)?;
-            while let Some(range) = list.next()? {
+            // Entries that are no ranges, such as bases of addresses, take as long.
+            while let Some(raw) = list.next_raw()? {
                 if !budget.steps(1) {
                     return Err(Not::Time);
                 }
-                if range.begin < range.end {
-                    call(range.begin, range.end)?;
+                match list.convert_raw(raw)? {
+                    Some(range) if range.begin < range.end => call(range.begin, range.end)?,
+                    _ => {}
                 }
             }
             return Ok(());
@@ -370,10 +374,12 @@ impl Lines {
         if let Some((_, table, _)) = self.tables.borrow().iter().find(|known| known.0 == at) {
             return Ok(Arc::clone(table));
         }
-        let bytes = abbreviations_bytes(dwarf.debug_abbrev.reader(), at)?;
-        if !self.budget.steps(bytes) {
+        // A table that is damaged or too large is not kept: each unit that has it searches for its end again.
+        let (bytes, found) = abbreviations_bytes(dwarf.debug_abbrev.reader(), at);
+        if !self.budget.steps(1 + bytes) {
             return Err(Not::Time);
         }
+        found?;
         let table = Arc::new(header.abbreviations(&dwarf.debug_abbrev)?);
         let mut charge = Charge::new(&self.budget);
         if charge.add(bytes.saturating_mul(TABLE_MEMORY)) {
@@ -408,6 +414,10 @@ impl Lines {
         let header = unit.header;
         let mut entries = header.entries_raw(&abbreviations, None)?;
         let first = entries.read_abbreviation()?.ok_or(Not::Said)?;
+        // A table that is kept costs nothing, and its attributes do: many units may share one of a million bytes.
+        if !self.budget.steps(1 + first.attributes().len() as u64) {
+            return Err(Not::Time);
+        }
         for spec in first.attributes() {
             let attribute = entries.read_attribute(*spec)?;
             match (attribute.name(), attribute.value()) {
@@ -419,7 +429,9 @@ impl Lines {
                 (_, AttributeValue::DebugRngListsBase(base)) => unit.rnglists_base = base,
                 (at @ (dw::DW_AT_low_pc | dw::DW_AT_high_pc | dw::DW_AT_ranges), value) => {
                     low = low.or(Some(value).filter(|_| at == dw::DW_AT_low_pc));
-                    of_code.push((at, value));
+                    if of_code.len() < OF_CODE {
+                        of_code.push((at, value));
+                    }
                 }
                 _ => {}
             }
@@ -430,7 +442,7 @@ impl Lines {
         let low = low.and_then(|value| dwarf.attr_address(&unit, value).ok().flatten());
         (unit.name, unit.comp_dir, unit.low_pc) = (name, folder, low.unwrap_or(0));
         let mut place = CodePlace::default();
-        for (at, value) in of_code.into_iter().take(8) {
+        for (at, value) in of_code {
             place.attribute(dwarf, &unit, at, value);
         }
         Ok(UnitHead { unit, line_at, place })
@@ -910,19 +922,28 @@ impl UnitCode {
     }
 }
 
-/// Returns the size of a table of abbreviations \[byte\]. Fails if it is more than [`TABLE_MAX`].
-fn abbreviations_bytes(section: &Bytes<'_>, at: usize) -> Result<u64, Not> {
+/// Returns how many bytes of a table of abbreviations were read, and an error unless the table ends there.
+fn abbreviations_bytes(section: &Bytes<'_>, at: usize) -> (u64, Result<(), Not>) {
     let mut rest = *section;
-    rest.skip(at)?;
+    if rest.skip(at).is_err() {
+        return (0, Err(Not::Said));
+    }
+    let all = rest.len();
+    let found = skip_abbreviations(&mut rest);
+    ((all - rest.len()) as u64, found)
+}
+
+/// Moves `rest` behind the table of abbreviations at its begin. Fails if the table is larger than [`TABLE_MAX`].
+fn skip_abbreviations(rest: &mut Bytes<'_>) -> Result<(), Not> {
     let all = rest.len();
     let used = |rest: &Bytes<'_>| (all - rest.len()) as u64;
-    while used(&rest) <= TABLE_MAX {
+    while used(rest) <= TABLE_MAX {
         if rest.is_empty() || rest.read_uleb128()? == 0 {
-            return Ok(used(&rest));
+            return Ok(());
         }
         rest.read_uleb128()?;
         rest.skip(1)?;
-        while used(&rest) <= TABLE_MAX {
+        while used(rest) <= TABLE_MAX {
             let (name, form) = (rest.read_uleb128()?, rest.read_uleb128()?);
             if form == u64::from(dw::DW_FORM_implicit_const.0) {
                 rest.read_sleb128()?;
@@ -934,3 +955,6 @@ fn abbreviations_bytes(section: &Bytes<'_>, at: usize) -> Result<u64, Not> {
     }
     Err(Not::Small)
 }
+
+#[cfg(test)]
+mod tests;

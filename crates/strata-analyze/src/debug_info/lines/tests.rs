@@ -1,0 +1,80 @@
+//! Tests of the work that debug information by hand causes: whatever is read again, costs steps again.
+
+use super::*;
+
+/// The number of units in the files of these tests.
+const UNITS: usize = 100;
+
+/// Returns debug information with these sections, and these limits on steps.
+fn lines(sections: &[(SectionId, &[u8])], steps: u64) -> Lines {
+    let budget = Arc::new(Budget::of(BYTES_MAX, steps));
+    let of = |id: SectionId| {
+        let found = sections.iter().find(|(one, _)| *one == id);
+        found.map_or_else(Vec::new, |(_, bytes)| bytes.to_vec())
+    };
+    let mut lines = Lines {
+        name: "file".to_owned(),
+        endian: RunTimeEndian::Little,
+        sections: SECTIONS.into_iter().map(of).collect(),
+        units: Vec::new(),
+        ranges: Vec::new(),
+        codes: HashMap::new(),
+        tables: RefCell::default(),
+        is_over: false,
+        charge: Charge::new(&budget),
+        budget,
+    };
+    if let Err(not) = lines.read_units() {
+        lines.say(not);
+    }
+    lines
+}
+
+/// Returns a unit of version 4, whose first entry this is.
+fn unit(entry: &[u8]) -> Vec<u8> {
+    let head = [4, 0, 0, 0, 0, 0, 8];
+    let bytes = u32::try_from(head.len() + entry.len()).unwrap();
+    [&bytes.to_le_bytes(), &head[..], entry].concat()
+}
+
+/// Returns the number of units of a file that are read before its steps are used up.
+fn units_within(steps: u64, entry: &[u8], sections: &[(SectionId, &[u8])]) -> usize {
+    let info = unit(entry).repeat(UNITS);
+    let sections = [&[(SectionId::DebugInfo, info.as_slice())], sections].concat();
+    let lines = lines(&sections, steps);
+    assert_eq!(lines.is_over, !lines.budget.remarks().is_empty());
+    lines.units.len()
+}
+
+#[test]
+fn a_unit_costs_a_step_for_each_attribute_also_with_a_table_that_is_kept() {
+    // 1,000 times DW_AT_external, DW_FORM_flag_present.
+    let table = [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(1000), &[0, 0, 0]].concat();
+    let sections = [(SectionId::DebugAbbrev, table.as_slice())];
+    assert_eq!(units_within(1 << 20, &[1], &sections), UNITS);
+    assert!(units_within(20_000, &[1], &sections) < UNITS / 4);
+}
+
+#[test]
+fn a_table_that_is_too_large_or_damaged_costs_its_bytes_for_each_unit() {
+    let large = [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(1 << 20), &[0, 0, 0]].concat();
+    // It ends within a number.
+    let damaged = [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(1000), &[0x80]].concat();
+    for (table, steps) in [(large, 10 << 20), (damaged, 20_000)] {
+        let sections = [(SectionId::DebugAbbrev, table.as_slice())];
+        assert_eq!(units_within(1 << 30, &[1], &sections), UNITS);
+        assert!(units_within(steps, &[1], &sections) < UNITS / 4);
+    }
+}
+
+#[test]
+fn a_list_of_ranges_costs_a_step_for_each_entry_that_is_no_range() {
+    // DW_AT_ranges, DW_FORM_sec_offset.
+    let table = [1, 0x11, 0, 0x55, 0x17, 0, 0, 0];
+    let base = [[0xff; 8], [0; 8]].concat();
+    let ranges = [base.repeat(1000), vec![0; 16]].concat();
+    let sections =
+        [(SectionId::DebugAbbrev, &table[..]), (SectionId::DebugRanges, ranges.as_slice())];
+    assert_eq!(units_within(1 << 20, &[1, 0, 0, 0, 0], &sections), UNITS);
+    assert!(units_within(20_000, &[1, 0, 0, 0, 0], &sections) < UNITS / 4);
+}
