@@ -541,7 +541,7 @@ function Changes({ state }: { state: State }) {
 					Compare the {length(to - from)} that {state.selection ? "are selected" : "are in view"}
 				</button>
 				<span>B is moved by {since(state.late, 1)}</span>
-				<button type="button" onClick={() => state.align(state.shift - state.late)}>
+				<button type="button" onClick={() => state.alignBegins()}>
 					Begin together
 				</button>
 				<input

@@ -193,6 +193,8 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 	const rows: Row[] = [];
 	let y = 0;
 	let hidden = 0;
+	// An address may ask for the command's processes of a trace that names no command: it would show none at all.
+	const isOnlyMine = shown.isOnlyMine && groups.some((group) => group.isMine);
 	const push = (row: Omit<Row, "y">) => {
 		rows.push({ ...row, y });
 		y += row.height;
@@ -237,8 +239,8 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 	const isFew = found.reduce((sum, group) => sum + group.members.length, 0) <= FEW;
 	for (const group of groups) {
 		const members = group.members.filter((it) => (shown.search === "" || fits(group, it, shown.search)) && !isUnknown(it));
-		const isOthers = shown.isOnlyMine && group.key.startsWith("process-") && !group.isMine;
-		if (members.length === 0 || shown.hidden.has(group.key) || isOthers || (shown.isOnlyMine && group.key.startsWith("kernel-"))) {
+		const isOthers = isOnlyMine && group.key.startsWith("process-") && !group.isMine;
+		if (members.length === 0 || shown.hidden.has(group.key) || isOthers || (isOnlyMine && group.key.startsWith("kernel-"))) {
 			hidden += group.members.length;
 			continue;
 		}

@@ -114,6 +114,10 @@ export class State {
 	private searches = 0;
 	private choices = 0;
 	private paths = 0;
+	/** The user has said how the second trace is aligned, so what else is known of the two moves it no more. */
+	private isAligned = false;
+	/** How much later than the first trace the address has the second one begin [ns]. */
+	private later = 0;
 	private following: ReturnType<typeof setTimeout> | undefined;
 	isFetchingNames = false;
 
@@ -157,9 +161,7 @@ export class State {
 					this.meta?.records !== meta.records || this.meta.to !== meta.to || this.meta.other?.records !== other?.records;
 				this.meta = meta;
 				this.base = BigInt(meta.base);
-				if (isFirst && other) {
-					this.beginTogether(meta.from - other.from);
-				}
+				this.beginTogether(isFirst);
 				this.bounds = boundsOf(meta, this.shift);
 				const isDone = meta.done && (other?.done ?? true);
 				const [all, records] = [meta.tracks + (other?.tracks ?? 0), meta.records + (other?.records ?? 0)];
@@ -279,11 +281,21 @@ export class State {
 		return Boolean(this.meta?.other);
 	}
 
-	/** The second trace begins with the first one, or as the address says. */
-	private beginTogether(shift: number): void {
-		if (this.api instanceof PairApi) {
+	/**
+	 * The second trace begins with the first one, or as much later as the address says. A recording has no begin before its
+	 * first record, so this is done again until the user aligns the two.
+	 */
+	private beginTogether(isFirst: boolean): void {
+		const [meta, other] = [this.meta, this.meta?.other];
+		if (!meta || !other || !(this.api instanceof PairApi) || this.isAligned) {
+			return;
+		}
+		if (isFirst) {
 			const more = Number(new URLSearchParams(location.hash.slice(1)).get("o") ?? 0);
-			this.api.shift = shift + (Number.isFinite(more) ? Math.round(more) : 0);
+			this.later = Number.isFinite(more) ? Math.round(more) : 0;
+			this.api.shift = meta.from - other.from + this.later;
+		} else if (this.shift !== meta.from - other.from + this.later) {
+			this.moveOther(meta.from - other.from + this.later);
 		}
 	}
 
@@ -292,8 +304,20 @@ export class State {
 		return this.meta?.other ? this.shift - (this.meta.from - this.meta.other.from) : 0;
 	}
 
-	/** Moves the second trace. */
+	/** Moves the second trace to where the user wants it. */
 	align(shift: number): void {
+		this.isAligned = true;
+		this.moveOther(shift);
+	}
+
+	/** Both traces begin together, also where one of them has no record yet. */
+	alignBegins(): void {
+		this.isAligned = false;
+		this.later = 0;
+		this.moveOther(this.shift - this.late);
+	}
+
+	private moveOther(shift: number): void {
 		if (!(this.api instanceof PairApi) || !this.meta) {
 			return;
 		}
@@ -321,10 +345,15 @@ export class State {
 	async alignBy(filter: string): Promise<void> {
 		const moments: number[] = [];
 		for (const side of [0, 1] as const) {
-			const lines = (await this.api.events(this.bounds.from, this.bounds.to, 1, filter, side)).lines;
+			const { lines, cut } = await this.api.events(this.bounds.from, this.bounds.to, 1, filter, side);
 			const first = recordsOf(lines)[0];
 			if (!first) {
-				throw new Error(`${side === 0 ? "A" : "B"} has no record that is '${filter}'`);
+				const name = side === 0 ? "A" : "B";
+				throw new Error(
+					cut
+						? `within 5 s no record of ${name} was found that is '${filter}': there may be one. Click a slice of each instead, and Align`
+						: `${name} has no record that is '${filter}'`,
+				);
 			}
 			moments.push(this.moment(first, side));
 		}

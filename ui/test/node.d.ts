@@ -9,6 +9,7 @@ declare module "node:assert/strict" {
 		ok(found: unknown, message?: string): void;
 		match(found: string, wanted: RegExp, message?: string): void;
 		throws(run: () => unknown, wanted?: RegExp): void;
+		rejects(run: Promise<unknown>, wanted?: RegExp): Promise<void>;
 	};
 	export default assert;
 }

@@ -123,3 +123,12 @@ test("names that differ by a number have one colour, the same each time", () => 
 	assert.ok(new Set(["sh", "nginx", "rustc", "postgres", "python3", "gzip"].map(hue)).size >= 5);
 	assert.ok(hue("") >= 0 && hue("\u202e\u{1f600}") <= 360);
 });
+
+test("the processes of the command are not asked for in a trace that names none", () => {
+	const groups = groupsOf([
+		{ id: 0, kind: "thread", group: "process-0", title: "sh", label: "sh", pid: 1, tid: 1, depth: 0, count: 1, from: 0, to: 10, sums: [5, 0, 0, 0, 0, 0, 0, 0] },
+	]);
+	const none = new Set<string>();
+	const shown = { search: "", open: none, closed: none, pinned: none, hidden: none, isOnlyMine: true, pathTracks: [] };
+	assert.ok(rowsOf(groups, shown).rows.length > 0);
+});

@@ -134,3 +134,53 @@ test("what is looked at is what was clicked last, and so is its critical path", 
 	await api.answer(`slice ${OTHER}`, slice(OTHER));
 	assert.equal(state.slice?.track, 3);
 });
+
+test("that a filter selects nothing is said only where all was searched", async () => {
+	const { api, state } = pair();
+	const cut = assert.rejects(state.alignBy("one"), /^Error: within 5 s no record of A was found/);
+	await api.answer("one of 0", { lines: "", cut: true });
+	await cut;
+	const none = assert.rejects(state.alignBy("one"), /^Error: B has no record that is 'one'$/);
+	await api.answer("one of 0", lines(5));
+	await api.answer("one of 1", { lines: "", cut: false });
+	await none;
+	assert.equal(state.shift, 0);
+});
+
+/** A state whose first trace is recorded and has no record until the second answer, with its shift at each one. */
+async function growing(hash: string, each: (state: State, polls: number) => void): Promise<number[]> {
+	location.hash = hash;
+	const shifts: number[] = [];
+	let polls = 0;
+	class Growing extends PairApi {
+		override async meta() {
+			each(state, polls++);
+			shifts.push(state.shift);
+			const own = { base: "0", title: "", records: polls, done: polls > 2, live: true, tracks: 0 };
+			const meta = { ...own, from: polls > 1 ? 5e15 : 0, to: polls > 1 ? 5e15 + polls : 0 };
+			return { ...meta, other: { ...own, from: 300, to: 900, done: true, live: false } } as never;
+		}
+		override async overview() {
+			return {} as never;
+		}
+		override async tracks() {
+			return [];
+		}
+	}
+	const state: State = new State(new Growing(""), () => undefined);
+	await state.begin();
+	assert.equal(state.error, "");
+	return [...shifts, state.shift];
+}
+
+test("two traces begin together from the first record of a recording on", async () => {
+	assert.deepEqual(await growing("", () => undefined), [0, -300, 5e15 - 300, 5e15 - 300]);
+	assert.deepEqual(await growing("#o=40", () => undefined), [0, -260, 5e15 - 260, 5e15 - 260]);
+});
+
+test("what the user has aligned stays", async () => {
+	const align = (state: State, polls: number) => polls === 1 && state.align(77);
+	assert.deepEqual(await growing("", align), [0, 77, 77, 77]);
+	const begins = (state: State, polls: number) => polls === 1 && (state.align(77), state.alignBegins());
+	assert.deepEqual(await growing("", begins), [0, -300, 5e15 - 300, 5e15 - 300]);
+});
