@@ -31,7 +31,7 @@ pub use decide::filter::{Compiled, FilterError, Program};
 pub use decide::session_spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 pub use discover::announcement::{AnnouncementCounters, Received, Sender};
 pub use discover::find::{
-    find, find_of_session, lttng_of_processes, pids, Findings, RefusedProcess, Who,
+    find, find_of_sender, find_of_session, lttng_of_processes, pids, Findings, RefusedProcess, Who,
 };
 pub use discover::launch::{Announcements, Launch};
 pub use discover::listen::{holds_senders, listening_folder, ProgramListener};

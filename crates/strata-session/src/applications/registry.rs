@@ -28,6 +28,7 @@
 
 mod absent;
 mod announced_queue;
+mod came;
 mod change_progress;
 mod descendants;
 mod expected;
@@ -61,8 +62,9 @@ use strata_user::{
 };
 
 use announced_queue::Heard;
+use came::Came;
 use change_progress::Changing;
-use expected::ExpectedProcess;
+use expected::ExpectedProcesses;
 pub(crate) use findings::RegistryFindings;
 use invitation::Invitation;
 use memory_queue::{WaitingForRoom, WaitingProgram};
@@ -165,7 +167,7 @@ pub(crate) struct Registry {
     held: Vec<Comer>,
     next_held: Instant,
     /// Processes that announced themselves before they made their memory.
-    expected: Vec<ExpectedProcess>,
+    expected: ExpectedProcesses,
     /// Number of processes for which a changed name was reported.
     renamed: usize,
     /// True once the remark was made that only known users can announce their processes.
@@ -235,15 +237,6 @@ struct Comer {
     was_of_it: bool,
 }
 
-/// The way in which a process was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Came {
-    /// The process was named by the user, or holds the command's socket and so claims to belong to the command.
-    Invited,
-    /// The process announced itself, and is recorded only if it belongs to this session.
-    ByItself,
-}
-
 impl Registry {
     pub(crate) fn new(parts: RegistryParts) -> Registry {
         let time = parts.sources.context.time.clone();
@@ -279,7 +272,7 @@ impl Registry {
             starting: VecDeque::new(),
             held: Vec::new(),
             next_held: now,
-            expected: Vec::new(),
+            expected: ExpectedProcesses::default(),
             renamed: 0,
             told_only_known: false,
             known: KnownMemories::default(),
@@ -362,7 +355,7 @@ impl Registry {
             if !self.held.is_empty() && self.time.now() >= self.next_held {
                 self.try_held();
             }
-            self.look_for_expected(false);
+            self.look_for_expected();
             self.shared.set_nobody_left(self.nobody_left());
         }
         self.stop();
@@ -389,7 +382,7 @@ impl Registry {
             self.take_stored(true);
         }
         self.hear_the_slow();
-        self.look_for_expected(true);
+        self.look_for_the_last_expected();
         self.try_locked(true);
         for process in self.processes.clone() {
             // Stopping a thousand processes takes time, and those still recording need heartbeats.

@@ -32,6 +32,7 @@ use crate::discover::descriptor_closer::close_elsewhere;
 use crate::error::Error;
 use crate::processes::identity::Identity;
 use crate::processes::process::{failed, Process, Status};
+use crate::users::persons::person;
 
 /// Message that was received from a socket.
 #[derive(Debug)]
@@ -86,6 +87,18 @@ impl Sender {
     #[must_use]
     pub fn gid(&self) -> u32 {
         self.gid
+    }
+
+    /// Whose share of this program the sender's requests count in: the user, or the first user of a container's ids.
+    #[must_use]
+    pub fn person(&self) -> u32 {
+        person(self.uid)
+    }
+
+    /// Makes a sender that has ended, whose number may be another process' by now.
+    #[cfg(test)]
+    pub(crate) fn ended(pid: u32) -> Sender {
+        Sender { process: Process::ended(pid), uid: 0, gid: 0, held_ns: None }
     }
 
     /// Returns true if the number is still the sender's. If so, everything that was read by number since the message is
@@ -155,6 +168,9 @@ pub(crate) enum AnnounceMessage {
 /// Space for credentials, a pidfd, and as many descriptors as a message can have. One descriptor is kept; the others
 /// are closed by [`close_elsewhere`]. Without the space, the kernel would close them in this thread.
 const CONTROL_WORDS: usize = 4 + 3 + (PART_HEADER + FDS_MAX * size_of::<c_int>()).div_ceil(8);
+
+/// The largest error number of the kernel (`MAX_ERRNO`).
+const ERRNO_MAX: u32 = 4095;
 
 /// The most descriptors in one message: `SCM_MAX_FD` of the kernel.
 const FDS_MAX: usize = 253;
@@ -355,10 +371,12 @@ fn absent(
     let is_of_version = u32_in(text, offset_of!(Absence, version)) == user::VERSION;
     let has_descriptors = !control.fds.is_empty();
     close_elsewhere(std::mem::take(&mut control.fds), uid);
-    if !is_of_version || has_descriptors {
-        let counter = match is_of_version {
-            true => &mut counters.bad_descriptor,
-            false => &mut counters.other_version,
+    let is_errno = u32_in(text, offset_of!(Absence, error)) <= ERRNO_MAX;
+    if !is_of_version || has_descriptors || !is_errno {
+        let counter = match (is_of_version, has_descriptors) {
+            (false, _) => &mut counters.other_version,
+            (true, true) => &mut counters.bad_descriptor,
+            (true, false) => &mut counters.malformed,
         };
         *counter += 1;
         return Ok(AnnounceMessage::Ignored { bad: is_of_version, uid });
@@ -486,7 +504,9 @@ mod tests {
         };
         assert_eq!(sender.pid(), std::process::id());
         assert_eq!((said.error, said.generation), (libc::EMFILE.unsigned_abs(), 77));
-        // With a descriptor, of another version, or too short.
+        // With a descriptor, of another version, too short, or with an error that is none.
+        send(theirs.as_fd(), &absence(user::VERSION, 4096), &[]);
+        send(theirs.as_fd(), &absence(user::VERSION, -1), &[]);
         send(theirs.as_fd(), &absence(user::VERSION, 0), &[fake.fd.as_fd()]);
         send(theirs.as_fd(), &absence(user::VERSION + 1, 0), &[]);
         send(theirs.as_fd(), &absence(user::VERSION, 0)[..23], &[]);
@@ -495,7 +515,7 @@ mod tests {
         assert_eq!((counters.received, counters.absent), (0, 1));
         assert_eq!(
             (counters.bad_descriptor, counters.other_version, counters.malformed),
-            (1, 1, 1)
+            (1, 1, 3)
         );
     }
 

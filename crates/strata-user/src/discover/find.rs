@@ -14,10 +14,13 @@ use rustix::process::geteuid;
 use strata_abi::user;
 
 use crate::attach::application::{is_own, Application};
+use crate::discover::announcement::Sender;
 use crate::discover::lttng::{lttng_of_process, Lttng};
 use crate::discover::memory_link::{target, LinkTarget};
 use crate::error::{Denial, Error};
-use crate::processes::blocking_queries::{ask_all, ask_each_for, Door, DISK_PATIENCE, PATIENCE};
+use crate::processes::blocking_queries::{
+    ask_all, ask_each_for, Answers, Door, DISK_PATIENCE, PATIENCE,
+};
 use crate::processes::identity::{shown, Identity};
 use crate::processes::memory_map::Maps;
 use crate::processes::process::{failed, refused, Process, Status};
@@ -98,6 +101,33 @@ pub fn find_of_session(
         false => PATIENCE,
     };
     let answers = ask_all(questions, patience, look, &mut |looked| each(looked, total));
+    let mut findings = gathered(answers);
+    tell_lttng(&mut findings.errors);
+    Ok(findings)
+}
+
+/// Looks into the process that has sent a message, as [`find()`] does by number; what is found is the sender's, and
+/// nothing is if another process has its number by now. Calls `each` every few milliseconds. Waits for a process of
+/// another user as long as a search of all processes does, since that one was not chosen by the user of this program.
+pub fn find_of_sender(sender: &Sender, each: &mut dyn FnMut()) -> Findings {
+    let (pid, sender) = (sender.pid(), sender.clone());
+    let look = move |(), door: &Door<'_>| {
+        let mut findings = Findings::default();
+        look_for(pid, &Who::Processes(vec![pid]), door, &mut findings)?;
+        // The sender had its number all the while, or what was found may be another's.
+        match sender.process()?.has_its_number() {
+            true => Ok(findings),
+            false => Err(Error::Gone { pid }),
+        }
+    };
+    gathered(ask_all(vec![(pid, ())], PATIENCE, look, &mut |_| {
+        each();
+        ControlFlow::Continue(())
+    }))
+}
+
+/// Returns what was found in all processes together.
+fn gathered(answers: Answers<Findings>) -> Findings {
     let mut findings = Findings { waited: answers.waited, ..Findings::default() };
     let mut inodes = HashSet::new();
     for found in answers.all {
@@ -113,8 +143,7 @@ pub fn find_of_session(
             Err(error) => findings.errors.push(error),
         }
     }
-    tell_lttng(&mut findings.errors);
-    Ok(findings)
+    findings
 }
 
 /// Adds to the errors about uninstrumented processes whether they are instrumented for LTTng.
@@ -451,6 +480,15 @@ mod tests {
         assert!(matches!(errors[0], Error::Gone { pid } if pid == gone.id()));
         assert!(matches!(errors[1], Error::NotInstrumented { pid: 1, .. } | Error::Denied { .. }));
         assert!(matches!(errors[2], Error::Version { found: 9, .. }), "{errors:?}");
+    }
+
+    #[test]
+    fn find_of_sender_gives_nothing_of_a_process_that_has_its_number_now() {
+        let fake = Fake::spawned();
+        assert_eq!(pids_of(&answered(fake.pid)), [fake.pid]);
+        let findings = find_of_sender(&Sender::ended(fake.pid), &mut || ());
+        assert!(findings.applications.is_empty() && findings.refused.is_empty());
+        assert!(matches!(findings.errors[..], [Error::Gone { pid }] if pid == fake.pid));
     }
 
     #[test]

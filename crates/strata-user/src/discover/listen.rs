@@ -15,7 +15,7 @@
 //! keep others from being heard, and that each limit is per person (a user, or all users of a container):
 //!
 //! - connections are bounded; when there is no more room, those of the person with the most are closed first;
-//! - a user who has sent 64 invalid messages is silenced, and refused by an access list of the socket if the kernel can;
+//! - a user who has sent 64 invalid messages, or messages beyond what the caller lets a user send, is silenced, and refused by an access list of the socket if the kernel can;
 //! - if strangers without an account are too many, only known users are heard;
 //! - a socket whose queue a user has filled is given up, and replaced by another.
 //!
@@ -46,7 +46,7 @@ pub use folder::listening_folder;
 use crate::attach::clock::Clock;
 use crate::decide::session_spec::SessionSpec;
 use crate::discover::announcement::{
-    receive, set_option, AnnounceMessage, AnnouncementCounters, Received, SO_PASSPIDFD,
+    receive, set_option, AnnounceMessage, AnnouncementCounters, Received, Sender, SO_PASSPIDFD,
 };
 use crate::discover::descriptor_closer;
 use crate::discover::request_text;
@@ -446,6 +446,13 @@ impl ProgramListener {
         if !was && self.is_silenced(uid) {
             self.silenced.push(person(uid));
             self.deny(uid);
+        }
+    }
+
+    /// Counts a message as invalid that this process has sent beyond what its user may. Our own user is not blamed.
+    pub fn count_as_bad(&mut self, sender: &Sender) {
+        if sender.uid() != geteuid().as_raw() {
+            self.blame(sender.uid());
         }
     }
 

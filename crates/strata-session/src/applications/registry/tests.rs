@@ -79,7 +79,7 @@ fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_mo
 }
 
 /// The parts of a registry for tests, with its findings.
-struct Bench {
+pub(super) struct Bench {
     spec: Arc<SessionSpec>,
     clock: Arc<Clock>,
     sources: Arc<ProgramSources>,
@@ -87,12 +87,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub(super) fn new() -> Bench {
         Bench::with(None, TimeSource::machine())
     }
 
     /// Returns a registry whose time is set by the test.
-    fn by_hand() -> (TimeSource, Bench) {
+    pub(super) fn by_hand() -> (TimeSource, Bench) {
         let time = TimeSource::manual(Clock::monotonic_ns());
         (time.clone(), Bench::with(None, time))
     }
@@ -147,7 +147,7 @@ impl Bench {
         self.sources.voice.shared()
     }
 
-    fn registry(
+    pub(super) fn registry(
         &self,
         target: ProcessTarget,
         plain_too: bool,
@@ -168,13 +168,13 @@ impl Bench {
         (registry, arriving)
     }
 
-    fn not_reached(&self) -> Vec<(u32, String)> {
+    pub(super) fn not_reached(&self) -> Vec<(u32, String)> {
         let all = lock(&self.found.not_reached).take();
         all.into_iter().map(|one| (one.pid, one.reason)).collect()
     }
 }
 
-fn of_command(pid: u32, announcements: Option<Announcements>) -> ProcessTarget {
+pub(super) fn of_command(pid: u32, announcements: Option<Announcements>) -> ProcessTarget {
     ProcessTarget::Command { generation: 77, pid, announcements }
 }
 
@@ -183,7 +183,7 @@ fn child() -> std::process::Child {
     std::process::Command::new("sleep").arg("60").spawn().unwrap()
 }
 
-fn end(mut child: std::process::Child) {
+pub(super) fn end(mut child: std::process::Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }
