@@ -68,7 +68,7 @@ impl Session {
     /// if there is one, when they record.
     ///
     /// # Errors
-    /// The command cannot be started; nothing is left of the layers.
+    /// The command cannot be started; the layers are ended.
     pub(crate) fn add(
         &mut self,
         mut new: Vec<(Box<dyn Layer>, Option<String>)>,
@@ -77,15 +77,16 @@ impl Session {
     ) -> Result<Option<Running>, SessionError> {
         // The rights for questions apply to the whole process. Rights for programs are kept, whichever session they
         // belong to.
-        if new.iter().any(|(layer, _)| layer.rights() == Work::Applications) {
+        if new.iter().any(|(layer, _)| layer.asks_with() == Work::Applications) {
             self.ask_with(Work::Applications);
         }
         new.iter_mut().for_each(|(layer, _)| layer.start());
         let running = launch(&inheritance(new.iter().map(|(layer, _)| layer)))?;
-        for (mut layer, folder) in new {
-            layer.begun(running.as_ref());
-            layer.run();
-            layer.admit(tell);
+        // All layers' buffers are read before any layer takes its time to search for processes.
+        new.iter_mut().for_each(|(layer, _)| layer.begun(running.as_ref()));
+        new.iter_mut().for_each(|(layer, _)| layer.run());
+        new.iter_mut().for_each(|(layer, _)| layer.admit(tell));
+        for (layer, folder) in new {
             self.layers.push(layer);
             self.folders.push(folder);
         }
