@@ -93,6 +93,8 @@ pub(crate) struct KernelLayer {
     remarks: Vec<String>,
     is_default: bool,
     is_filtered: bool,
+    /// True if only the command and its descendants are recorded.
+    follows_command: bool,
     context: Option<Arc<Context>>,
     voice: Option<Voice>,
     recorded: Arc<Mutex<RecordedByKernel>>,
@@ -247,6 +249,7 @@ impl KernelLayer {
             attached.name_functions(&mut layer.remarks);
         }
         lock(&attached.around).wish.of_command = !of_others;
+        layer.follows_command = follow == Follow::Children;
         // A flight recorder has not released any packet.
         if let (Some(noted), Some(channel), false) = (&before, &mut attached.channel, options.hold)
         {

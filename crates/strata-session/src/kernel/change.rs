@@ -22,6 +22,7 @@ use crate::error::SessionError;
 use crate::plan::PlanError;
 use crate::report::{EventProblem, FilterReport, FilterSlip, KernelRuleReport, NotReached, KERNEL};
 use crate::session::layer::{LayerRule, Wanted};
+use crate::session::lock::lock;
 
 /// The time after which a change is undone, since requests for a snapshot or a stop wait for it.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
@@ -279,6 +280,11 @@ impl KernelLayer {
         events.extend(begun.probes.iter().cloned());
         let has_stacks =
             !samples.is_empty() || events.iter().any(|event| event.contexts.has_stack());
+        let is_followed = |one: &SelectedEvent| one.event.is_followed;
+        let of_command = self.follows_command
+            && !has_stacks
+            && !events.is_empty()
+            && events.iter().all(is_followed);
         let stop = begun.stop.clone();
         // Attaching may take long, and attached events record at once: so the code that their addresses refer to is
         // reported before.
@@ -323,6 +329,15 @@ impl KernelLayer {
                 return Err(error);
             }
         };
+        {
+            // The layer may have begun without any event, and knows only now whose state belongs into the trace.
+            let mut around = lock(&attached.around);
+            if self.orders.is_none() {
+                around.wish.of_command = of_command;
+            } else if around.wish.of_command && !of_command {
+                (around.wish.of_command, around.is_new) = (false, true);
+            }
+        }
         begun.tracked.clone_from(&wanted.tracked);
         begun.named = named;
         begun.of_rules = of_rules;
