@@ -141,7 +141,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
         true => {
             background::leave_terminal();
             let kept = KeptPlan::new(plan, flags.group.clone());
-            stand(background::claim(&flags.name)?, kept, None, false)
+            stand(background::claim(&flags.name)?, kept, None, Ending::default())
         }
         false => {
             let next = format!("strata enable-event -s {} -u 'PROVIDER:*', then ", flags.name);
@@ -195,12 +195,13 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         background::leave_terminal();
         let kept = KeptPlan { stop_ends: true, ..KeptPlan::new(plan, flags.group.clone()) };
         let claim = background::claim(name)?;
-        if kept.plan.transient.command.is_empty() {
+        if kept.plan.transient.is_none() {
             return serve(claim, kept, may_lack_kernel);
         }
-        // The command's exit status is that of the session.
+        // The command's exit status is that of the session, and whoever waits for named processes reads it, too.
         let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
-        return stand(claim, kept, Some(at_once), flags.strict);
+        let ending = Ending { is_strict: flags.strict, is_quiet: flags.quiet };
+        return stand(claim, kept, Some(at_once), ending);
     }
     let spawned = background::spawn(name, flags.has_command(), Until::Records)?;
     // At the end of a command, the report says it.
@@ -315,13 +316,22 @@ pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
 /// if only the kernel's part fails.
 pub fn serve(claim: Claim, kept: KeptPlan, may_lack_kernel: bool) -> Result<u8> {
     let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
-    let status = stand(claim, kept, Some(at_once), false)?;
+    let status = stand(claim, kept, Some(at_once), Ending::default())?;
     // Losses were reported; they are no failure that starting the service again would repair.
     Ok(if status == 1 { 0 } else { status })
 }
 
+/// How the process of a session ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ending {
+    /// True for exit status 1 if anything is missing.
+    pub is_strict: bool,
+    /// True to print no more than warnings.
+    pub is_quiet: bool,
+}
+
 /// Runs the session's own process. Returns the exit status.
-pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, is_strict: bool) -> Result<u8> {
+pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, ending: Ending) -> Result<u8> {
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -338,9 +348,9 @@ pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, is_strict: b
             talk::message(&Message { weight, text });
         }
     };
-    let mut end = |report: &_| record::say(report, false);
+    let mut end = |report: &_| record::say(report, ending.is_quiet);
     let report = process::stand(claim, kept, at_once.as_ref(), talk::warn, &mut hear, &mut end)?;
-    Ok(messages::exit_status(&report, is_strict))
+    Ok(messages::exit_status(&report, ending.is_strict))
 }
 
 /// Calls `act` for the session of this name, or for all sessions. Returns the highest exit status.
@@ -375,7 +385,7 @@ fn start_one(flags: &StartFlags, folder: Folder, name: String) -> Result<u8> {
         background::leave_terminal();
         let claim = folder.claim(&name)?;
         let kept = KeptPlan::of(&claim)?;
-        return stand(claim, kept.anew(), None, false);
+        return stand(claim, kept.anew(), None, Ending::default());
     }
     let was_killed = folder.is_killed(&name);
     if was_killed {

@@ -15,7 +15,7 @@ use strata_session::KeptPlan;
 
 use super::background::{self, Until};
 use super::killed_sessions;
-use super::{absolute, began, done, end, is_there, names_of, one_of, serve, stand};
+use super::{absolute, began, done, end, is_there, names_of, one_of, serve, stand, Ending};
 use crate::flags::output_format::AnswerFlags;
 use crate::flags::sessions::{LoadFlags, SaveFlags};
 use crate::stdout;
@@ -177,7 +177,7 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
             return serve(claim, kept.beside(), false);
         }
         background::leave_terminal();
-        return stand(claim, kept, None, false);
+        return stand(claim, kept, None, Ending::default());
     }
     if flags.force && is_there(name) {
         // The report of the old session is printed for people; the answer is that of the new session.
