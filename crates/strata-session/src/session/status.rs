@@ -46,7 +46,8 @@ pub struct Status {
     pub state: SessionState,
     /// Time since the session's first start \[s\].
     pub seconds: Option<f64>,
-    /// False for `strata record` with options that no plan can hold. Such a session is not restored after a kill.
+    /// False for `strata record` with options that no plan can hold. Such a session is not restored after a kill, and nor
+    /// is one whose plan has a command or processes by number.
     pub has_plan: bool,
     /// The process of the command, if the session runs one.
     pub command: Option<u32>,
