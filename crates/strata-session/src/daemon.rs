@@ -114,6 +114,7 @@ pub fn run(
     engine.resources.leavings = Some(Arc::new(leavings));
     engine.slots = slots.map(Arc::new);
     engine.inherited = inherited;
+    engine.stop = Some(stop.clone());
     engine.is_again = is_again;
     engine.before = parts;
     engine.kept = kept.filter(|_| engine.plan.keep).map(Arc::new);
@@ -136,8 +137,8 @@ pub fn run(
         if let Err(error) = engine.start_at_once(at_once.may_lack_kernel, notify) {
             engine.give_up(stop, notify);
             return Err(match error {
-                // Its own exit status says what is wrong with the command.
-                error @ SessionError::Command(_) => error,
+                // Its own exit status says what is wrong with the command, or which signal came.
+                error @ (SessionError::Command(_) | SessionError::Stopped(_)) => error,
                 error => SessionError::NotStarted { name: name.to_owned(), why: in_words(&error) },
             });
         }

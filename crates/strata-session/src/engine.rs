@@ -30,21 +30,17 @@ use crate::options::{KernelOptions, Options};
 use crate::output::folder::below as output_below;
 use crate::output::folder_mark::Made;
 use crate::plan::{
-    Action, Change, Channel, ChannelOf, EventRule, LayerOf, Plan, PlanError, Settle, Trigger,
-    Until, CHANNEL,
+    Action, Change, Channel, ChannelOf, LayerOf, Plan, PlanError, Settle, Trigger, Until, CHANNEL,
 };
 use crate::record::command::Inherited;
 use crate::record::launch::launch;
 use crate::record::watched::Watched;
 use crate::report::advice::advise;
 use crate::report::gaps::{losses, FoundGaps};
-use crate::report::{
-    Counts, EndReason, FilterReport, NoKernel, Notice, RuleReport, EVERY_TRACEPOINT,
-};
+use crate::report::{Counts, EndReason, NoKernel, Notice, EVERY_TRACEPOINT};
 use crate::session::budget::Budget;
 use crate::session::clock::wall_ns;
 use crate::session::control::{ControlRequest, Orders};
-use crate::session::detaching::Detaching;
 use crate::session::disk::{DiskLimit, LowSpace};
 use crate::session::layer::{Context, Inheritance, Layer, LayerStatus, Wanted};
 use crate::session::recording::Recording;
@@ -60,6 +56,7 @@ use crate::session::watch::Watch;
 use crate::session::Session;
 pub(crate) use begun::{Begun, Fixed};
 use checks::{check_kernel_rules, check_probes};
+use event_status::event_status;
 use layers::of_plan;
 pub(crate) use layers::{LayerMaker, Layers};
 use triggers::{Triggers, Watcher};
@@ -68,11 +65,16 @@ use words::said;
 
 mod begun;
 mod checks;
+mod event_status;
 mod layers;
 pub mod trigger;
 mod triggers;
+mod watching;
 mod words;
 
+/// The most requests that are performed before the session looks at its ends, triggers and disk again. Clients wait for
+/// the answer to one request before they send the next, so more of them do not wait longer.
+const REQUESTS_AT_ONCE: usize = 32;
 /// The most losses by CPU in the status of a running session.
 const LOSSES_SHOWN: usize = 96;
 
@@ -81,9 +83,21 @@ struct MadeChannel {
     layer: LayerOf,
     channel: String,
     wanted: Wanted,
+    /// The request with which the layer was created.
+    first: Wanted,
     /// The options with which the channel was created, which do not change.
     options: Options,
     is_paused: bool,
+}
+
+impl MadeChannel {
+    /// Returns whether this is the kernel's channel of a session with a command or named processes, and nobody has named
+    /// the kernel's events, neither at the beginning nor later.
+    fn is_kernel_by_default(&self, plan: &Plan) -> bool {
+        let by_default = !plan.transient.is_none() && plan.transient.kernel_by_default;
+        let is_it = self.layer == LayerOf::Kernel && self.channel == CHANNEL;
+        by_default && is_it && self.wanted.rules == self.first.rules
+    }
 }
 
 /// A session that exists, until it is destroyed.
@@ -114,6 +128,8 @@ pub(crate) struct Engine<'a> {
     fixed: Option<Fixed>,
     /// The command and the named processes, if there are any.
     pub(crate) begun: Begun,
+    /// The user's request to stop, after which no command is started.
+    pub(crate) stop: Option<Stop>,
     /// True if the command was started: it is recorded by the layers that exist then.
     has_launched: bool,
 }
@@ -173,6 +189,7 @@ impl<'a> Engine<'a> {
             remarks: Vec::new(),
             fixed: None,
             begun: Begun::default(),
+            stop: None,
             has_launched: false,
         }
     }
@@ -259,7 +276,10 @@ impl<'a> Engine<'a> {
             if let Some(end) = end {
                 return end;
             }
-            while let Some(asked) = obeyed.take().or_else(|| orders.from.try_recv().ok()) {
+            for _ in 0..REQUESTS_AT_ONCE {
+                let Some(asked) = obeyed.take().or_else(|| orders.from.try_recv().ok()) else {
+                    break;
+                };
                 self.obey(asked, watch.command(), notify);
                 if !was_started {
                     self.watch_more(watch);
@@ -383,6 +403,8 @@ impl<'a> Engine<'a> {
         notify: &mut dyn FnMut(Notice),
     ) -> Result<(), SessionError> {
         let Err(error) = self.start(notify) else { return Ok(()) };
+        // What was interrupted has not failed.
+        self.check_stop()?;
         if !may_lack_kernel || matches!(error, SessionError::Command(_)) {
             return Err(error);
         }
@@ -398,6 +420,13 @@ impl<'a> Engine<'a> {
             self.begun.own.no_kernel = Some(NoKernel { why, is_failure: true });
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// A stop was requested.
+    fn check_stop(&self) -> Result<(), SessionError> {
+        let stop = self.stop.as_ref().filter(|stop| stop.flow().is_break());
+        stop.map_or(Ok(()), |stop| Err(SessionError::Stopped(stop.signal())))
     }
 
     /// Ends a session that could not be started.
@@ -450,6 +479,7 @@ impl<'a> Engine<'a> {
                 _ => {}
             }
         }
+        plan.check_triggers_of_command()?;
         self.arm(&plan, false, notify)?;
         let done = self.apply(plan, self.state == SessionState::Recording, notify);
         self.triggers.keep(&self.plan, notify);
@@ -485,11 +515,11 @@ impl<'a> Engine<'a> {
             }
         }
         let mut new = Vec::new();
-        let begins = self.made.is_empty() && records;
+        let begins = self.made.is_empty() && records && !self.has_launched;
         let is_made = |channel: &Channel| {
             self.made.iter().any(|one| one.layer == channel.layer && one.channel == channel.name)
         };
-        for channel in plan.channels.iter().filter(|one| records && plan.is_on(one)) {
+        for channel in plan.channels.iter().filter(|one| plan.is_on(one)) {
             if is_made(channel) {
                 continue;
             }
@@ -500,7 +530,9 @@ impl<'a> Engine<'a> {
                 );
                 return Err(SessionError::Missing { layer, what });
             }
-            new.push(self.make(&plan, channel, notify)?);
+            if records {
+                new.push(self.make(&plan, channel, notify)?);
+            }
         }
         self.tell(&changes)?;
         self.add(&plan, new, begins, notify)?;
@@ -532,6 +564,9 @@ impl<'a> Engine<'a> {
     ) -> Result<(), SessionError> {
         let asked = &plan.transient;
         let command = self.inherited.as_ref().filter(|_| begins && !asked.command.is_empty());
+        if command.is_some() {
+            self.check_stop()?;
+        }
         let (made, layers): (Vec<_>, Vec<_>) = new.into_iter().unzip();
         let folders = made.iter().map(|one: &MadeChannel| folder_of(&one.channel));
         let layers = layers.into_iter().zip(folders).collect();
@@ -640,14 +675,17 @@ impl<'a> Engine<'a> {
                 .collect(),
         });
         let kernel = || plan.channel(LayerOf::Kernel, CHANNEL).is_some_and(|one| plan.is_on(one));
-        let asked = (&options, &wanted.rules[..], plan.transient.plain_too && kernel());
+        let asked = (&options, &wanted.rules[..], plan.transient.kernel_by_default && kernel());
         let mut layer = self.maker.make(channel.layer, asked, &context, notify)?;
         // The kernel's layer begins without rules; the options of applications already contain rules and contexts.
         if channel.layer == LayerOf::Kernel || wanted.is_more_than_rules() {
             layer.change(&wanted).map_err(of_plan)?;
         }
         let (of, name) = (channel.layer, channel.name.clone());
-        Ok((MadeChannel { layer: of, channel: name, wanted, options, is_paused: false }, layer))
+        let first = wanted.clone();
+        let made =
+            MadeChannel { layer: of, channel: name, wanted, first, options, is_paused: false };
+        Ok((made, layer))
     }
 
     /// Returns the status of the session, which runs `command`.
@@ -865,7 +903,10 @@ impl<'a> Engine<'a> {
         let statuses = self.trigger_statuses();
         let idle: Vec<_> = statuses.iter().filter_map(TriggerStatus::report).collect();
         let of_triggers = self.triggers.end();
-        shared.room().end();
+        // What goes to a relay waits until the session has stopped: see `begin_end`.
+        if self.resources.remote.is_none() {
+            shared.room().end();
+        }
         self.session.stop(end);
         notify(Notice::Stopping);
         self.resources.begin_end(stop);
@@ -874,6 +915,11 @@ impl<'a> Engine<'a> {
         let mut ended = self.session.destroy();
         for (one, made) in ended.iter_mut().zip(&self.made) {
             one.report.channel.clone_from(&made.channel);
+            let kernel = one.own.kernel.as_mut().filter(|_| made.is_kernel_by_default(&self.plan));
+            if let Some(kernel) = kernel {
+                kernel.rules.clear();
+                kernel.is_default = true;
+            }
         }
         // Kept objects of channels that were not created again are removed as well.
         if let Some(Err(error)) = self.kept.as_ref().map(|kept| kept.remove()) {
@@ -903,58 +949,6 @@ impl<'a> Engine<'a> {
         report.remarks.extend(self.slots.as_ref().and_then(|slots| slots.untaken()));
         Recording { report, detaching: detaching.or(of_triggers) }
     }
-}
-
-impl Watcher for Engine<'_> {
-    fn events(&self) -> u64 {
-        self.resources.context.shared.events()
-    }
-
-    fn failure(&self) -> Option<String> {
-        let shared = &self.resources.context.shared;
-        let has_failed = shared.has_failed() || self.session.is_broken();
-        has_failed.then(|| shared.failure().unwrap_or_else(|| "a thread has ended".to_owned()))
-    }
-
-    fn event_status(&self) -> Option<EventStatus> {
-        self.status(None).channels.into_iter().next()?.events.into_iter().next()
-    }
-
-    fn follow(&mut self, plan: Plan, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
-        match self.plan == plan {
-            true => Ok(()),
-            false => self.apply(plan, true, notify),
-        }
-    }
-
-    fn end(self: Box<Self>) -> Detaching {
-        let (shared, stop) = (Arc::clone(&self.resources.context.shared), Stop::new());
-        let watch = Watch::new(&shared, &stop, Instant::now());
-        (*self).destroy(EndReason::Asked(None), watch, &mut |_| ()).detaching
-    }
-}
-
-fn event_status(event: &EventRule, status: Option<&LayerStatus>) -> EventStatus {
-    let report = report_of(status, &event.rule);
-    let is_of = |one: &&FilterReport| event.enabled && one.rules.contains(&event.rule);
-    let filter = status.and_then(|status| status.filters.iter().find(is_of)).map(FilterReport::cut);
-    EventStatus {
-        rule: event.rule.clone(),
-        filter: event.filter.clone(),
-        exclude: event.exclude.clone(),
-        probe: event.probe,
-        slower_ns: event.slower_ns,
-        enabled: event.enabled,
-        matched: report.map(|one| one.matched),
-        similar: report.map(|one| one.similar.clone()).unwrap_or_default(),
-        is_never: filter.as_ref().is_some_and(|one| one.is_never),
-        slips: filter.map(|one| one.slips).unwrap_or_default(),
-    }
-}
-
-/// Returns the report on a rule, if the layer has one.
-fn report_of<'l>(status: Option<&'l LayerStatus>, rule: &str) -> Option<&'l RuleReport> {
-    status?.rules.iter().find(|one| one.rule == rule)
 }
 
 /// Returns the options that all channels have in common.

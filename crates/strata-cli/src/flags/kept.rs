@@ -101,6 +101,8 @@ impl RecordFlags {
         remarks.extend(uprobe::parse_all(&probes)?.remarks);
         let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());
         let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
+        let is_samples_only = options.kernel.as_ref().is_some_and(|kernel| kernel.samples_only);
+        let is_by_default = by_default.is_some() || is_samples_only && options.rules.is_none();
         let mut no_kernel = None;
         let kernel = match (&options.kernel, by_default.map(|_| kernel_by_default(&options))) {
             (_, Some(Ok(rules))) => rules,
@@ -187,7 +189,7 @@ impl RecordFlags {
             all_processes: self.all_processes,
             libc: self.libc.clone(),
             wait_descendants: self.wait_descendants,
-            plain_too: by_default.is_some(),
+            kernel_by_default: is_by_default,
             no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
         };
         plan.check()?;
@@ -208,6 +210,11 @@ impl RecordFlags {
                 "--probe with an OFFSET or address",
                 self.probe.iter().any(|text| uprobe::is_within(text)),
                 "its file may be another one when the session is made again. Name a function",
+            ),
+            (
+                "--pid with --probe",
+                !self.pid.is_empty() && (!self.probe.is_empty() || self.hypervisor.is_some()),
+                "the file that a process has loaded is found once, at the beginning. Leave one of them out",
             ),
             ("--guest", !self.guest.is_empty(), no_other),
             ("--relay", self.relay.relay.is_some(), no_other),
@@ -326,6 +333,7 @@ mod tests {
         for (words, flag) in [
             (&["--probe", "uprobe:c:malloc+4"][..], "--probe with an OFFSET or address"),
             (&["--relay", "tcp:host:1"], "--relay"),
+            (&["-p", "1", "--probe", "uprobe:c:malloc"], "--pid with --probe"),
         ] {
             assert_eq!(planned(words).unwrap_err(), format!("no plan: {flag}"));
         }
@@ -364,6 +372,10 @@ mod tests {
         assert_eq!(rules(&alone), [(LayerOf::User, "libc:*".to_owned(), false)]);
         let of = of(&["--no-kernel", "--libc", "malloc", "--", "true"]).transient;
         assert_eq!((of.command, of.libc.len()), (vec!["true".into()], 1));
+        assert!(!of.kernel_by_default);
+        let by_default = |words: &[&str]| planned(words).unwrap().plan.transient.kernel_by_default;
+        assert!(by_default(&["--", "true"]) && by_default(&["--sample=99", "--no-kernel"]));
+        assert!(!by_default(&["-k", "read"]) && !by_default(&["--sample=99", "-u", "a:*"]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Tests of a session's calls of its layers, and of its state after a layer has refused a change.
 
+use std::cell::RefCell;
 use std::sync::Mutex;
 
 use super::*;
@@ -22,6 +23,7 @@ type Told = Arc<Mutex<Vec<String>>>;
 struct Noted {
     name: &'static str,
     told: Told,
+    steps: Told,
     was_changed: bool,
     is_again: bool,
 }
@@ -29,6 +31,10 @@ struct Noted {
 impl Noted {
     fn note(&self, what: &str) {
         lock(&self.told).push(format!("{} {what}", self.name));
+    }
+
+    fn note_step(&self, what: &str) {
+        lock(&self.steps).push(format!("{} {what}", self.name));
     }
 }
 
@@ -41,7 +47,17 @@ impl Layer for Noted {
         self.note("start");
     }
 
-    fn run(&mut self) {}
+    fn begun(&mut self, _: Option<&crate::record::command::Running>) {
+        self.note_step("begun");
+    }
+
+    fn run(&mut self) {
+        self.note_step("run");
+    }
+
+    fn admit(&mut self, _: &mut crate::session::layer::Tell<'_>) {
+        self.note_step("admit");
+    }
 
     fn is_broken(&self) -> bool {
         false
@@ -90,13 +106,22 @@ impl Layer for Noted {
 
 struct Noting {
     told: Told,
+    /// The calls after a layer's start.
+    steps: Told,
+    /// Where a stop is requested while a layer is made.
+    stops: Rc<RefCell<Option<Stop>>>,
     /// True if the processes that are reported as absent exist.
     has_all: Rc<std::cell::Cell<bool>>,
 }
 
 impl Noting {
     fn new(told: &Told) -> Noting {
-        Noting { told: Arc::clone(told), has_all: Rc::default() }
+        Noting {
+            told: Arc::clone(told),
+            steps: Told::default(),
+            stops: Rc::default(),
+            has_all: Rc::default(),
+        }
     }
 }
 
@@ -115,8 +140,10 @@ impl LayerMaker for Noting {
         }
         assert!(matches!(context.keep, Keep::Hold));
         let (name, told, is_again) = (layer.name(), Arc::clone(&self.told), context.is_again);
-        let layer = Noted { name, told, was_changed: false, is_again };
+        let steps = Arc::clone(&self.steps);
+        let layer = Noted { name, told, steps, was_changed: false, is_again };
         layer.note(format!("make {rules}").trim_end());
+        self.stops.borrow().iter().for_each(|stop| stop.request(libc::SIGTERM));
         Ok(Box::new(layer))
     }
 }
@@ -125,6 +152,8 @@ impl LayerMaker for Noting {
 struct Bench {
     engine: Engine<'static>,
     told: Told,
+    steps: Told,
+    stops: Rc<RefCell<Option<Stop>>>,
     has_all: Rc<std::cell::Cell<bool>>,
 }
 
@@ -132,9 +161,10 @@ impl Bench {
     fn new() -> Bench {
         let told = Told::default();
         let noting = Noting::new(&told);
+        let (steps, stops) = (Arc::clone(&noting.steps), Rc::clone(&noting.stops));
         let (has_all, maker) = (Rc::clone(&noting.has_all), Rc::new(noting));
         let engine = Engine::new("b", Plan::new(true, None), false, maker, Arc::default()).unwrap();
-        Bench { engine, told, has_all }
+        Bench { engine, told, steps, stops, has_all }
     }
 
     fn start(&mut self) -> Result<(), SessionError> {
@@ -353,8 +383,83 @@ fn command_starts_with_the_first_layers_and_no_other_layer_is_made_later() {
     // What exists already can change.
     bench.enable(LayerOf::User, "b:*").unwrap();
     assert_eq!(bench.told(), ["user make a:*", "user start", "user change a:*,b:* of "]);
+    // Nor is it accepted during a pause, after which the session could not go on.
+    bench.pause();
+    let more = bench.enable(LayerOf::Kernel, "sched_*").unwrap_err();
+    assert!(more.to_string().contains("from before its start"), "{more}");
+    bench.start().unwrap();
+    assert_eq!(bench.told(), ["user pause", "user resume"]);
+    // What a trigger runs is a child of the recorder, as the command is.
+    let run = |name| add(name, None, vec![Action::Run { command: vec!["true".into()] }]);
+    let refused = bench.change(&run("t")).unwrap_err();
+    assert!(refused.to_string().contains("has a COMMAND"), "{refused}");
+    bench.change(&add("u", None, vec![Action::Stop])).unwrap();
     assert_eq!(watch.wait(&mut |_| (), &mut |_| false), EndReason::Command);
     assert!(bench.engine.ends_when_full());
+}
+
+#[test]
+fn stop_that_comes_while_layers_are_made_starts_no_command() {
+    let mut bench = Bench::new();
+    bench.engine.plan.transient.command = vec!["true".into()];
+    bench.engine.inherited = Some(Inherited::prepare().unwrap());
+    let stop = Stop::new();
+    bench.engine.stop = Some(stop.clone());
+    *bench.stops.borrow_mut() = Some(stop);
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    // A kernel that may be missing is none of the reasons.
+    bench.enable(LayerOf::Kernel, "sched_*").unwrap();
+    let error = bench.engine.start_at_once(true, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, SessionError::Stopped(Some(libc::SIGTERM))), "{error}");
+    assert!(!bench.engine.has_launched && bench.engine.begun.running.is_none());
+    assert!(!bench.told().iter().any(|call| call.ends_with(" start")));
+}
+
+#[test]
+fn all_layers_run_before_any_of_them_searches_for_processes() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.enable(LayerOf::Kernel, "sched_*").unwrap();
+    bench.start().unwrap();
+    let steps = std::mem::take(&mut *lock(&bench.steps));
+    let of: Vec<&str> = steps.iter().filter_map(|step| step.split(' ').nth(1)).collect();
+    assert_eq!(of, ["begun", "begun", "run", "run", "admit", "admit"]);
+}
+
+#[test]
+fn kernel_is_the_default_one_until_somebody_names_its_events() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::Kernel, "sched_*").unwrap();
+    bench.start().unwrap();
+    let is_default = |bench: &Bench| bench.engine.made[0].is_kernel_by_default(&bench.engine.plan);
+    assert!(!is_default(&bench));
+    bench.engine.plan.transient.kernel_by_default = true;
+    assert!(!is_default(&bench), "all processes are recorded");
+    bench.engine.plan.transient.pids = vec![1];
+    assert!(is_default(&bench));
+    bench.enable(LayerOf::Kernel, "irq_*").unwrap();
+    assert!(!is_default(&bench));
+}
+
+#[test]
+fn many_requests_do_not_keep_a_session_from_its_end() {
+    let (controls, orders) = controls();
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    let stop = Stop::new();
+    *bench.stops.borrow_mut() = Some(stop.clone());
+    // The first one makes the layer, with which the stop comes.
+    controls.post(ControlRequest::Start(channel().0));
+    let ask = |_| {
+        let (reply, answer) = channel();
+        controls.post(ControlRequest::Status(reply));
+        answer
+    };
+    let answers: Vec<_> = (0..1000).map(ask).collect();
+    bench.engine.run(&stop, &orders, &mut |_| ());
+    drop(orders);
+    let answered = answers.iter().filter(|answer| answer.recv().is_ok()).count();
+    assert_eq!(answered, REQUESTS_AT_ONCE - 1);
 }
 
 #[test]

@@ -22,9 +22,9 @@ pub struct Transient {
     pub libc: Vec<PreloadPart>,
     /// True to wait, after the end of the command, for the end of all its descendants.
     pub wait_descendants: bool,
-    /// True if the kernel's default events are recorded of the processes that are named, whether these have tracepoints
-    /// or not.
-    pub plain_too: bool,
+    /// True if nobody has named an event of the kernel: its default events are recorded, or samples next to all
+    /// tracepoints. Processes without tracepoints are recorded then, and rules of the kernel are not reported.
+    pub kernel_by_default: bool,
     /// Why the kernel is not recorded, if it would have been by default.
     pub no_kernel: Option<NoKernel>,
 }

@@ -285,3 +285,17 @@ impl Plan {
         Ok(())
     }
 }
+
+impl Plan {
+    /// # Errors
+    /// A trigger runs a command in a session that has one: the recorder is the parent of both, and could not tell which
+    /// one to record and to wait for.
+    pub(crate) fn check_triggers_of_command(&self) -> Result<(), PlanError> {
+        let runs = |one: &Trigger| one.actions.iter().any(|it| matches!(it, Action::Run { .. }));
+        if self.transient.command.is_empty() || !self.triggers.iter().any(runs) {
+            return Ok(());
+        }
+        let why = "the session has a COMMAND, and would record what a trigger runs as a part of it. Use a session without one";
+        Err(PlanError::Nothing { what: "--run", why })
+    }
+}

@@ -156,6 +156,12 @@ impl Controls {
         })
     }
 
+    /// Sends a request without waiting for the answer.
+    #[cfg(test)]
+    pub(crate) fn post(&self, asked: ControlRequest) {
+        self.to.send(asked).unwrap();
+    }
+
     /// Starts or resumes recording.
     ///
     /// # Errors
