@@ -437,7 +437,7 @@ impl Lines {
             }
         }
         // Those that are behind a table are found when it is known where that is.
-        let string = |value| dwarf.attr_string(&unit, value).ok();
+        let string = |value| self.string(dwarf, &unit, value);
         let (name, folder) = (name.and_then(string), folder.and_then(string));
         let low = low.and_then(|value| dwarf.attr_address(&unit, value).ok().flatten());
         (unit.name, unit.comp_dir, unit.low_pc) = (name, folder, low.unwrap_or(0));
@@ -699,6 +699,31 @@ impl Lines {
         Ok(())
     }
 
+    /// Returns the string of an attribute, of which at most [`NAME_MAX`] bytes are read: many attributes may have one
+    /// string that is as long as its section.
+    fn string<'l>(
+        &'l self,
+        dwarf: &Dwarf<Bytes<'l>>,
+        unit: &Unit<Bytes<'l>>,
+        value: AttributeValue<Bytes<'l>>,
+    ) -> Option<Bytes<'l>> {
+        let (id, at) = match value {
+            AttributeValue::String(string) => return Some(string),
+            AttributeValue::DebugStrRef(at) => (SectionId::DebugStr, at.0),
+            AttributeValue::DebugLineStrRef(at) => (SectionId::DebugLineStr, at.0),
+            AttributeValue::DebugStrOffsetsIndex(index) => {
+                (SectionId::DebugStr, dwarf.string_offset(unit, index).ok()?.0)
+            }
+            _ => return None,
+        };
+        let rest = self.section(id).slice().get(at..)?;
+        let part = &rest[..rest.len().min(NAME_MAX)];
+        let end = part.iter().position(|byte| *byte == 0);
+        // A string that the section cuts off is none.
+        let end = end.or((part.len() == NAME_MAX).then_some(NAME_MAX))?;
+        Some(EndianSlice::new(&part[..end], self.endian))
+    }
+
     fn section(&self, id: SectionId) -> Bytes<'_> {
         let at = SECTIONS.iter().position(|one| *one == id);
         let bytes = at.and_then(|at| self.sections.get(at)).map_or(&[][..], Vec::as_slice);
@@ -769,11 +794,11 @@ impl Lines {
                 let value = attribute.value();
                 match attribute.name() {
                     dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
-                        if let Ok(name) = dwarf.attr_string(&unit, value) {
+                        if let Some(name) = self.string(&dwarf, &unit, value) {
                             return Ok(Some(text(name)));
                         }
                     }
-                    dw::DW_AT_name => name = dwarf.attr_string(&unit, value).ok().map(text),
+                    dw::DW_AT_name => name = self.string(&dwarf, &unit, value).map(text),
                     dw::DW_AT_abstract_origin | dw::DW_AT_specification => next = Some(value),
                     _ => {}
                 }
@@ -836,7 +861,7 @@ impl Lines {
             let file = header.file(number.into())?;
             let mut path = head.unit.comp_dir.map_or_else(Vec::new, text);
             let mut add = |value| {
-                let part = text(dwarf.attr_string(&head.unit, value).ok()?);
+                let part = text(self.string(&dwarf, &head.unit, value)?);
                 if part.first() == Some(&b'/') {
                     path.clear();
                 } else if !path.is_empty() && path.last() != Some(&b'/') {

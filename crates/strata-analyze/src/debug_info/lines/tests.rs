@@ -78,3 +78,25 @@ fn a_list_of_ranges_costs_a_step_for_each_entry_that_is_no_range() {
     assert_eq!(units_within(1 << 20, &[1, 0, 0, 0, 0], &sections), UNITS);
     assert!(units_within(20_000, &[1, 0, 0, 0, 0], &sections) < UNITS / 4);
 }
+
+#[test]
+fn a_string_is_read_up_to_the_limit_and_none_if_its_section_cuts_it_off() {
+    let strings = [b"short\0".as_slice(), &vec![b'n'; 2 * NAME_MAX], b"\0cut"].concat();
+    let table = [1, 0x11, 0, 0, 0, 0];
+    let info = unit(&[1]);
+    let sections = [
+        (SectionId::DebugInfo, info.as_slice()),
+        (SectionId::DebugAbbrev, &table[..]),
+        (SectionId::DebugStr, strings.as_slice()),
+    ];
+    let lines = lines(&sections, 1 << 20);
+    let dwarf = lines.dwarf();
+    let head = lines.unit(&dwarf, 0).unwrap();
+    let bytes = |at: usize| {
+        let value = AttributeValue::DebugStrRef(gimli::DebugStrOffset(at));
+        lines.string(&dwarf, &head.unit, value).map(|string| string.len())
+    };
+    let end = 6 + 2 * NAME_MAX;
+    assert_eq!([bytes(0), bytes(6), bytes(end - 3)], [Some(5), Some(NAME_MAX), Some(3)]);
+    assert_eq!([bytes(end + 1), bytes(end + 9)], [None, None]);
+}
