@@ -182,8 +182,9 @@ impl Symbols {
             let function = behind.checked_sub(1).and_then(|index| self.functions.get(index))?;
             let is_it = function.bytes == 0 || address - function.begin < function.bytes;
             let is_there = begin.is_none_or(|begin| begin == function.begin);
-            let name = self.name(function.name).filter(|_| is_it && is_there)?;
-            Some((name, address - function.begin))
+            // A name is read from the file, so that only one that counts is.
+            (is_it && is_there).then_some(())?;
+            Some((self.name(function.name)?, address - function.begin))
         };
         known.function = match known.function.take() {
             None => of_symbol(None),
