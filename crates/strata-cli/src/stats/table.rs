@@ -346,16 +346,17 @@ mod tests {
             let mut text = String::new();
             table.write_within(&mut text, Some(room));
             let text = plain(&text);
-            let longest = text.lines().map(|line| line.chars().count()).max();
-            assert!(longest <= Some(room.max(25)), "{text}");
+            let rows = || text.lines().filter(|line| !line.contains("a wider terminal"));
+            let longest = rows().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(room), "{text}");
             let bar = |line: &str| line.matches('#').count();
-            text.lines().skip(1).map(bar).collect::<Vec<_>>()
+            rows().skip(1).map(bar).collect::<Vec<_>>()
         };
         assert_eq!(bars(59), [40, 20, 1, 0]);
         assert_eq!(bars(58), [39, 20, 1, 0]);
         assert_eq!(bars(39), [20, 10, 1, 0]);
         assert_eq!(bars(25), [6, 3, 1, 0]);
-        // No less: a bar without a title could not be told to be missing.
+        // Then numbers are left out. A bar without a title could not be told to be missing.
         assert_eq!(bars(10), [6, 3, 1, 0]);
     }
 
