@@ -170,6 +170,9 @@ pub(super) struct Lines {
     budget: Arc<Budget>,
 }
 
+/// The steps of what a file can have read again and again at the cost of a few bytes each time.
+const AGAIN: u64 = 4;
+
 /// Appends a value to a list, if the charge has room for it.
 fn push<T>(list: &mut Vec<T>, one: T, charge: &mut Charge) -> Result<(), Not> {
     if list.len() == list.capacity() {
@@ -251,7 +254,7 @@ impl<'l> CodePlace<'l> {
             let mut list = dwarf.ranges(unit, offset)?;
             // Entries that are no ranges, such as bases of addresses, take as long.
             while let Some(raw) = list.next_raw()? {
-                if !budget.steps(1) {
+                if !budget.steps(AGAIN) {
                     return Err(Not::Time);
                 }
                 match list.convert_raw(raw)? {
@@ -376,7 +379,7 @@ impl Lines {
         }
         // A table that is damaged or too large is not kept: each unit that has it searches for its end again.
         let (bytes, found) = abbreviations_bytes(dwarf.debug_abbrev.reader(), at);
-        if !self.budget.steps(1 + bytes) {
+        if !self.budget.steps(1 + AGAIN * bytes) {
             return Err(Not::Time);
         }
         found?;
@@ -415,7 +418,7 @@ impl Lines {
         let mut entries = header.entries_raw(&abbreviations, None)?;
         let first = entries.read_abbreviation()?.ok_or(Not::Said)?;
         // A table that is kept costs nothing, and its attributes do: many units may share one of a million bytes.
-        if !self.budget.steps(1 + first.attributes().len() as u64) {
+        if !self.budget.steps(1 + AGAIN * first.attributes().len() as u64) {
             return Err(Not::Time);
         }
         for spec in first.attributes() {
