@@ -4,7 +4,7 @@
 //! started before, takes the snapshots: it reads one line feed for each from its standard input, and writes a line with
 //! the result. What it is asked cannot choose the session or the folder.
 
-use std::io::{BufRead as _, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
@@ -67,7 +67,7 @@ pub fn serve(name: &str) -> Result<u8> {
 ///
 /// The server is not trusted: nothing that it sends is kept, and any other byte ends this.
 fn answer_each(
-    from: impl Read,
+    from: impl BufRead,
     out: &mut impl Write,
     mut take: impl FnMut() -> Result<String>,
 ) -> Result<()> {
