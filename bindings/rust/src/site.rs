@@ -15,7 +15,7 @@ static OFF: AtomicU32 = AtomicU32::new(0);
 #[doc(hidden)]
 pub struct Site<T: 'static> {
     enabled: AtomicPtr<AtomicU32>,
-    class: OnceLock<Option<T>>,
+    class: OnceLock<Option<(T, &'static AtomicU32)>>,
 }
 
 /// The names, the level and the place with which a site is registered.
@@ -50,7 +50,7 @@ impl<T: Copy> Site<T> {
     /// Returns the class of a site that is on.
     #[inline]
     pub fn class(&self) -> Option<T> {
-        self.class.get().copied().flatten()
+        self.class.get().copied().flatten().map(|(class, _)| class)
     }
 
     fn register(
@@ -59,21 +59,18 @@ impl<T: Copy> Site<T> {
         fields: &[(&str, FieldType)],
         make: impl FnOnce(Provider, &Class<'_>) -> Option<(T, &'static AtomicU32)>,
     ) -> bool {
-        let mut enabled = &OFF;
-        self.class.get_or_init(|| {
+        self.registered(|| {
             let class = Class { name: names.event, level: names.level, fields, place: names.place };
-            let provider = Provider::new(names.provider).ok()?;
-            let (class, word) = make(provider, &class)?;
-            enabled = word;
-            // Before the class, so that whoever finds the site on finds the class, too.
-            Some(class)
-        });
-        // Another thread may have registered the site: only one of the two stores its word.
-        let word: *const AtomicU32 = enabled;
-        if self.class().is_none() || !std::ptr::eq(word, &OFF) {
-            self.enabled.store(word.cast_mut(), Ordering::Release);
-        }
-        self.is_on() == Some(true)
+            make(Provider::new(names.provider).ok()?, &class)
+        })
+    }
+
+    /// Registers the site by `make`, or waits until another thread has. Returns whether somebody records it.
+    fn registered(&self, make: impl FnOnce() -> Option<(T, &'static AtomicU32)>) -> bool {
+        let word = self.class.get_or_init(make).map_or(&OFF, |(_, word)| word);
+        // Each thread that has waited stores the same word, and need not wait once more for the one that registered.
+        self.enabled.store(std::ptr::from_ref(word).cast_mut(), Ordering::Release);
+        word.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -126,5 +123,42 @@ impl Drop for SpanGuard {
         if let Some(span) = &self.span {
             span.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    #[test]
+    fn site_that_many_threads_meet_for_the_first_time_is_on_for_all_of_them() {
+        static ON: AtomicU32 = AtomicU32::new(1);
+        const THREADS: usize = 4;
+        for _ in 0..500 {
+            let (site, barrier) = (Site::<u8>::new(), Barrier::new(THREADS));
+            let meets = || {
+                barrier.wait();
+                let is_on = site.registered(|| {
+                    thread::yield_now();
+                    Some((7, &ON))
+                });
+                (is_on, site.is_on(), site.class())
+            };
+            thread::scope(|scope| {
+                let all: Vec<_> = (0..THREADS).map(|_| scope.spawn(meets)).collect();
+                for one in all {
+                    assert_eq!(one.join().unwrap(), (true, Some(true), Some(7)));
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn site_that_cannot_be_registered_stays_off() {
+        let site = Site::<u8>::new();
+        assert!(!site.registered(|| None));
+        assert_eq!((site.is_on(), site.class()), (Some(false), None));
     }
 }
