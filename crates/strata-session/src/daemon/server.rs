@@ -9,7 +9,8 @@
 //!
 //! The server only transfers requests: the thread that runs the session performs them, and is reached through
 //! [`Controls`]. After each request that may have changed the plan, the server writes the plan to the file from which
-//! the session is restored if it is killed ([`KeptPlan`]).
+//! the session is restored if it is killed ([`KeptPlan`]). A session with a command, or with processes by number, has no
+//! such file: it is not restored.
 
 use std::fs::File;
 use std::io;
