@@ -67,7 +67,7 @@ use crate::signals;
 use crate::spans::OpenSpans;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::state_before::FactsBefore;
-use crate::threads::{OpenCall, Thread, NEVER};
+use crate::threads::{OpenCall, NEVER};
 use crate::world::{EndingRecord, World};
 
 /// The most CPUs of a machine that have a state.
@@ -523,13 +523,6 @@ impl Engine {
         Some(id)
     }
 
-    /// Adds a thread that did not exist before, to which nothing in the state dump applies.
-    fn add_new(&mut self, machine: u8, tid: i64, since: i64) -> Option<ThreadId> {
-        let gaps = self.machines.get(usize::from(machine))?.gap();
-        let tid = i32::try_from(tid).ok()?;
-        self.world.threads.add(Thread::new(machine, tid, since, gaps))
-    }
-
     /// Makes the state of a thread unknown from the first gap since it was last known.
     #[inline]
     fn refresh<O: Observer>(&mut self, id: ThreadId, seen: &mut O) {
@@ -886,7 +879,7 @@ impl Engine {
         name: RecordText<'_>,
         seen: &mut O,
     ) {
-        let Some(child_id) = self.add_new(spot.machine, child, spot.time) else { return };
+        let Some(child_id) = self.newborn(spot, parent, child, process) else { return };
         self.name(child_id, name);
         let state = self.can_run(spot.machine);
         let program = parent.and_then(|parent| self.world.threads.get(parent)).map(|it| it.program);
@@ -927,6 +920,7 @@ impl Engine {
         let parent = parent.and_then(|parent| self.thread(spot.machine, parent, seen));
         if let Some(thread) = self.world.threads.get_mut(id) {
             thread.parent = thread.parent.or(parent);
+            thread.is_dumped = true;
         }
         seen.known(&self.world, id);
     }

@@ -15,7 +15,7 @@ use crate::hidden_threads::Unfollowed;
 use crate::id::ThreadId;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, UnpairedCall};
 use crate::spans::{Home, KeyRef, Paired, Span, Spent, UnpairedSpan};
-use crate::state::{Interval, Object, State, Waker};
+use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::world::World;
 
 /// The results of a timeline, as lines of text.

@@ -131,6 +131,8 @@ pub struct Thread {
     has_faults: bool,
     /// True if the thread has made a record on a CPU that it had.
     pub(crate) is_seen: bool,
+    /// True if a state dump has listed the thread.
+    pub(crate) is_dumped: bool,
     /// True if the thread was created in the trace and has not entered a system call.
     pub(crate) is_new: bool,
     pub(crate) is_exiting: bool,
@@ -226,6 +228,7 @@ impl Thread {
             has_calls: false,
             has_faults: false,
             is_seen: false,
+            is_dumped: false,
             is_new: false,
             is_exiting: false,
             is_counted_out: false,

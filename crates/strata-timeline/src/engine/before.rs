@@ -8,6 +8,7 @@ use crate::facts::Spot;
 use crate::id::ThreadId;
 use crate::state::{Reason, State};
 use crate::state_before::FactsBefore;
+use crate::threads::Thread;
 
 impl Engine {
     /// Sets what existed before the first records, which are applied next.
@@ -31,6 +32,59 @@ impl Engine {
             self.world.threads.has_changed();
         }
         self.give(machine, tid, id, false);
+    }
+
+    /// Returns the thread that a fork has made. A state dump may have listed it already, since the kernel lists a thread
+    /// before it records the fork: such a thread begins now. Nothing else in a state dump applies to a new thread.
+    pub(super) fn newborn(
+        &mut self,
+        spot: Spot,
+        parent: Option<ThreadId>,
+        child: i64,
+        process: Option<i64>,
+    ) -> Option<ThreadId> {
+        let listed = self.listed_before_fork(spot.machine, parent, child, process);
+        let Some(id) = listed else { return self.add_new(spot.machine, child, spot.time) };
+        let new = self.new_thread(spot.machine, child, spot.time)?;
+        *self.world.threads.get_mut(id)? = new;
+        Some(id)
+    }
+
+    /// Adds a thread that did not exist before, to which nothing in the state dump applies.
+    pub(super) fn add_new(&mut self, machine: u8, tid: i64, since: i64) -> Option<ThreadId> {
+        let new = self.new_thread(machine, tid, since)?;
+        self.world.threads.add(new)
+    }
+
+    fn new_thread(&self, machine: u8, tid: i64, since: i64) -> Option<Thread> {
+        let gaps = self.machines.get(usize::from(machine))?.gap();
+        Some(Thread::new(machine, i32::try_from(tid).ok()?, since, gaps))
+    }
+
+    /// Returns the thread of a state dump that a fork makes: it has no record of its own, and the dump names the same
+    /// process and parent. Without these it is an older thread, whose end is not in the trace.
+    fn listed_before_fork(
+        &self,
+        machine: u8,
+        parent: Option<ThreadId>,
+        child: i64,
+        process: Option<i64>,
+    ) -> Option<ThreadId> {
+        let (parent, process) = (parent?, process?);
+        let id = self.world.threads.find(machine, child)?;
+        let thread = self.world.threads.get(id)?;
+        let is_over = thread.is_exiting || thread.state == State::Gone;
+        if !thread.is_dumped || thread.is_seen || is_over || thread.born.is_some() {
+            return None;
+        }
+        let around = self.world.process_of(parent);
+        let of_parent = self.world.threads.get(around).and_then(|of_parent| of_parent.parent);
+        let is_same = match process == child {
+            // With CLONE_PARENT a new process has the parent of the one that makes it.
+            true => thread.main == Some(id) && [Some(around), of_parent].contains(&thread.parent),
+            false => thread.main == Some(around),
+        };
+        is_same.then_some(id)
     }
 
     /// Applies the blocked state of a thread in a state dump. If no other record has named the thread since the first

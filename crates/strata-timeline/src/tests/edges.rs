@@ -533,3 +533,45 @@ fn slow_call_that_is_recorded_at_its_end_has_begun_before() {
     let told = machine.finish();
     assert!(told.of(5).contains(&"call read 20..91 = 6"), "{:?}", told.of(5));
 }
+
+/// Tells of a thread as a state dump does, and then that it was made by thread 5 of process 4. Returns how many threads
+/// have had its number.
+fn threads_of_dump_and_fork(dumped: (i64, i64), forked: i64, between: &[Fact<'static>]) -> usize {
+    const CHILD: i64 = 7;
+    let mut machine = Machine::new();
+    let there = |tid, process, parent, asleep| {
+        let name = RecordText::Is("name");
+        Fact::There { tid, process, parent: Some(parent), name, asleep }
+    };
+    machine.tell(10, 1, 2, there(4, 4, 1, None)).tell(11, 1, 2, there(5, 4, 1, None));
+    let (process, parent) = dumped;
+    let (sleep, object) = (Sleep::Other, Object::None);
+    let asleep = Reason { sleep, call: None, object, is_older: true };
+    machine.tell(12, 1, 2, there(CHILD, process, parent, Some(asleep)));
+    for fact in between {
+        machine.tell(13, 1, CHILD, *fact);
+    }
+    machine.fork(20, 5, CHILD, forked).switch(30, 0, 5, 0, CHILD).switch(40, 0, CHILD, S, 5);
+    machine.finish();
+    let threads = machine.engine.world.threads.iter();
+    let of_child: Vec<_> = threads.filter(|(_, it)| i64::from(it.tid) == CHILD).collect();
+    let (id, last) = of_child.last().unwrap();
+    assert_eq!((last.born, machine.engine.world.threads.find(0, CHILD)), (Some(20), Some(*id)));
+    // It can run from the fork on, and nothing of it is older.
+    assert!(machine.told.of(7).contains(&"runnable 20..30"), "{:?}", machine.told.of(7));
+    of_child.len()
+}
+
+#[test]
+fn thread_that_a_dump_has_listed_before_its_fork_is_one_thread() {
+    assert_eq!(threads_of_dump_and_fork((7, 4), 7, &[]), 1);
+    // Made with CLONE_PARENT, and a thread of the process that makes it.
+    assert_eq!(threads_of_dump_and_fork((7, 1), 7, &[]), 1);
+    assert_eq!(threads_of_dump_and_fork((4, 1), 4, &[]), 1);
+    // One that had the number before: of another parent or process, and one that has run or ended.
+    assert_eq!(threads_of_dump_and_fork((7, 3), 7, &[]), 2);
+    assert_eq!(threads_of_dump_and_fork((4, 1), 7, &[]), 2);
+    assert_eq!(threads_of_dump_and_fork((7, 4), 7, &[Fact::Fault]), 2);
+    let exit = Fact::Exit { tid: 7, name: RecordText::None };
+    assert_eq!(threads_of_dump_and_fork((7, 4), 7, &[exit]), 2);
+}
