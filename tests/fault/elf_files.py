@@ -13,8 +13,9 @@ def uleb(value):
             return bytes(out)
 
 
-def elf(path, sections, apparent=None):
-    """An ELF file of these sections: name -> (type, link, bytes or size in a hole). All of it is one segment."""
+def elf(path, sections, apparent=None, compressed=()):
+    """An ELF file of these sections: name -> (type, link, bytes or size in a hole). All of it is one segment. Those whose names
+    are in `compressed` begin with a header that says how."""
     names, offset, at = b"\0", 0x1000, {}
     table = [struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)]
     numbers = {name: index + 1 for index, name in enumerate(sections)}
@@ -27,7 +28,7 @@ def elf(path, sections, apparent=None):
                 file.seek(offset)
                 file.write(data)
             table.append(
-                struct.pack("<IIQQQQIIQQ", at[name], kind, 0, 0, offset, size, numbers.get(link, 0), 0, 1, 0)
+                struct.pack("<IIQQQQIIQQ", at[name], kind, 0x800 if name in compressed else 0, 0, offset, size, numbers.get(link, 0), 0, 1, 0)
             )
             offset += size
         names_at = len(names)

@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import zlib
 
 from elf_files import (
     ABBREVIATIONS, BODY, CODE, CODE_BYTES, ROWS_BEGIN, ROWS_END, dwarf, elf, function, named_calls, program, uleb, unit,
@@ -390,18 +391,52 @@ def packed(folder, size):
     return one_file(folder, path, [CODE + at for at in range(2000)])
 
 
+def bombs(folder, size):
+    """Debug information that is some thousand times as large when it is unpacked, in files whose headers say so or not."""
+    trace = Trace(folder)
+    below = folder + ".elf"
+    os.makedirs(below)
+    zeros = zlib.compress(bytes(size * 8000), 9)
+    for at in range(8):
+        claimed = (size * 8000, 1 << 20, 1 << 40, len(zeros) * 60)[at % 4]
+        header = struct.pack("<IIQQ", 1, 0, claimed, 1)
+        older = at < 4
+        path = elf(os.path.join(below, str(at)), {
+            ".debug_info": (1, "", unit(function(b""))),
+            ".debug_abbrev": (1, "", ABBREVIATIONS),
+            ".zdebug_line" if older else ".debug_line": (1, "", (b"ZLIB" + struct.pack(">Q", claimed) if older else header) + zeros),
+        }, compressed=() if older else (".debug_line",))
+        trace.map(7, 0x10000 * (at + 1), 0x10000 * (at + 1) + (1 << 16), path, CODE)
+        trace.sample(7, [0x10000 * (at + 1) + 8])
+    return trace.end()
+
+
+def inline_texts(folder, size):
+    """A text of many bytes in a unit's first entry, which each name that is looked up reads again."""
+    path = folder + ".elf"
+    entry = b"\12" + b"n" * (size * 1000) + b"\0" + struct.pack("<QQI", CODE, CODE_BYTES, 0)
+    functions = b"".join(b"\2" + struct.pack("<QQ", CODE + at * 16, 16) + b"f%d\0\0" % at for at in range(2000))
+    data = struct.pack("<HIB", 4, 0, 8) + entry + functions + b"\0"
+    elf(path, {
+        ".debug_info": (1, "", struct.pack("<I", len(data)) + data),
+        ".debug_abbrev": (1, "", ABBREVIATIONS[:-1] + bytes.fromhex("0a 11 01 03 08 11 01 12 07 10 17 00 00 00")),
+        ".debug_line": (1, "", program(ROWS_BEGIN + b"\x13" * 16 + ROWS_END)),
+    })
+    return one_file(folder, path, [CODE + at * 16 for at in range(2000)])
+
+
 KINDS = {
     kind.__name__: kind
     for kind in (
         inlined, blocks, rows, symbols, sparse, compressed, forks, changed_forks, places, paths, threads,
         abbreviations, stacks, waits, long_names, origins, shared_ranges, files, units, attributes,
-        large_tables, bases, links, objects, sections, packed,
+        large_tables, bases, links, objects, sections, packed, bombs, inline_texts,
     )
 }
 SIZES = 10000, 20000
 # What these have read again and again costs time and no memory, up to the limit of steps for each command that asks for
 # names: two commands, and a small size to compare with.
-AGAIN = attributes, large_tables, bases
+AGAIN = attributes, large_tables, bases, inline_texts
 SIZES_AGAIN = 100, 20000
 COMMANDS = [
     ["view", "--debug-info", "--format", "text"],
