@@ -164,8 +164,11 @@ def c_forms():
         forms[f"{compiler}-32"] = ([*plain, "-m32", "-shared", "-fPIC", "-nostdlib"], True)
         forms[f"{compiler}-little"] = ([compiler, "-O2", "-g1"], False)
         forms[f"{compiler}-none"] = ([compiler, "-O2"], False)
-        forms[f"{compiler}-zlib"] = ([*plain, "-gz=zlib", "-Wl,--compress-debug-sections=zlib"], False)
-        forms[f"{compiler}-zlib-gnu"] = ([*plain, "-Wl,--compress-debug-sections=zlib-gnu"], False)
+        forms[f"{compiler}-zlib"] = ([*plain, "-gz=zlib", "-Wl,--compress-debug-sections=zlib"], True)
+        forms[f"{compiler}-zlib-gnu"] = ([*plain, "-Wl,--compress-debug-sections=zlib-gnu"], True)
+        # What is done to a program after it is linked: see AFTER.
+        for after in AFTER:
+            forms[f"{compiler}-{after}"] = (plain, True)
         for version in (4, 5):
             forms[f"{compiler}-split{version}"] = ([compiler, "-O2", f"-gdwarf-{version}", "-gsplit-dwarf"], False)
             forms[f"{compiler}-types{version}"] = (
@@ -211,10 +214,36 @@ def make(name, folder):
         done = run(["rustc", *words, source("calls.rs", RUST), "-o", program], cwd=folder)
     else:
         words = {"go": ["-ldflags=-compressdwarf=false"], "go-zlib": []}[name]
-        is_whole = name == "go"
+        is_whole = True
         done = run(["go", "build", *words, "-o", program, source("calls.go", GO)], cwd=folder,
                    env=dict(os.environ, GOCACHE=os.path.join(FOLDER, "go"), GOFLAGS="-mod=mod", GO111MODULE="off"))
-    return (program, is_whole) if done is not None else None
+    if done is None:
+        return None
+    # What is asked is in the program as it was linked: llvm-symbolizer does not know all that is done to it afterwards.
+    original = os.path.join(folder, "original")
+    shutil.copy(program, original)
+    after = AFTER.get(name.removesuffix("-cxx").split("-", 1)[-1], lambda folder: b"")
+    return (program, is_whole, original) if after(folder) is not None else None
+
+
+def share(folder):
+    """Moves what two programs have alike to a file that both refer to, as Fedora and Debian do."""
+    shutil.copy(os.path.join(folder, "program"), os.path.join(folder, "other"))
+    return run(["dwz", "-m", "shared", "-r", "program", "other"], cwd=folder)
+
+
+def objcopy(*words):
+    """A function that changes the program of a folder by objcopy."""
+    return lambda folder: run(["objcopy", *words, os.path.join(folder, "program")])
+
+
+AFTER = {
+    "zstd": objcopy("--compress-debug-sections=zstd"),
+    "copied-zlib": objcopy("--compress-debug-sections=zlib-gabi"),
+    "dwz": lambda folder: run(["dwz", "program"], cwd=folder),
+    "dwz-shared": share,
+    "dwz-zlib": lambda folder: None if share(folder) is None else objcopy("--compress-debug-sections")(folder),
+}
 
 
 def addresses(program):
@@ -358,10 +387,10 @@ def check(name):
     made = make(name, folder)
     if made is None:
         return 0, f"{name}: not made here", 0
-    program, is_whole = made
+    program, is_whole, original = made
     wanted = addresses(program)
     assert wanted, f"{name}: none of our functions is in the file"
-    (own, talk), peer = ours(program, wanted), theirs(program, wanted)
+    (own, talk), peer = ours(program, wanted), theirs(original, wanted)
     assert len(own) == len(peer) == len(wanted), (name, len(own), len(peer), len(wanted))
     counts, shown = {}, 0
     for address, one, other in zip(wanted, own, peer):

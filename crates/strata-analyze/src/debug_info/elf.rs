@@ -19,11 +19,12 @@ const SPARSE: u64 = 1 << 20;
 /// The factor by which a compressing file system may need fewer bytes on the disk.
 const COMPRESSED: u64 = 64;
 
-/// Values of a section's `sh_type`, and a flag of sections.
+/// Values of a section's `sh_type`, and flags of sections.
 pub(super) const SYMTAB: u32 = 2;
 pub(super) const DYNSYM: u32 = 11;
 const NOTE: u32 = 7;
 const NOBITS: u32 = 8;
+const IS_CODE: u64 = 1 << 2;
 const IS_COMPRESSED: u64 = 1 << 11;
 /// Values of a segment's `p_type`.
 const LOAD: u32 = 1;
@@ -57,6 +58,10 @@ pub(super) fn identity(of: &Metadata) -> [u64; 5] {
 pub(super) struct Section {
     pub name: Vec<u8>,
     pub kind: u32,
+    /// The address of the first byte in memory.
+    pub address: u64,
+    /// True if the bytes are instructions.
+    pub is_code: bool,
     /// True if the bytes are compressed.
     pub is_compressed: bool,
     pub offset: u64,
@@ -75,6 +80,19 @@ pub(super) struct Segment {
     pub memory: u64,
     /// True if the segment is executable.
     pub is_code: bool,
+}
+
+/// A symbol that is a function.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FunctionSymbol {
+    pub begin: u64,
+    pub bytes: u64,
+    /// The place of the name in the section of names.
+    pub name: u32,
+    /// True if the section that it names is code, and has the begin.
+    pub is_in_code: bool,
+    /// True if other files can see it.
+    pub is_visible: bool,
 }
 
 /// An open ELF file.
@@ -232,6 +250,8 @@ impl ElfFile {
             self.sections.push(Section {
                 name: Vec::new(),
                 kind: self.number(one, 4, 4) as u32,
+                address: self.word(one, 16, 12),
+                is_code: self.word(one, 8, 8) & IS_CODE != 0,
                 is_compressed: self.word(one, 8, 8) & IS_COMPRESSED != 0,
                 offset: self.word(one, 24, 16),
                 bytes: self.word(one, 32, 20),
@@ -290,6 +310,20 @@ impl ElfFile {
         Some((table.clone(), names.clone())).filter(|_| names.kind != NOBITS)
     }
 
+    /// Returns the size of the header of a compressed section \[byte\].
+    pub fn compression_header_bytes(&self) -> u64 {
+        if self.is_64 {
+            24
+        } else {
+            12
+        }
+    }
+
+    /// Returns the kind of compression and the uncompressed size from the header of a compressed section.
+    pub fn compression_header(&self, head: &[u8]) -> (u64, u64) {
+        (self.number(head, 0, 4), self.word(head, 8, 4))
+    }
+
     /// Returns the size of a symbol \[byte\].
     pub fn symbol_bytes(&self) -> usize {
         if self.is_64 {
@@ -299,14 +333,19 @@ impl ElfFile {
         }
     }
 
-    /// Returns the begin, the size and the place of the name of a function. Returns `None` if the symbol is not a
-    /// function that this file defines.
-    pub fn function(&self, symbol: &[u8]) -> Option<(u64, u64, u32)> {
-        let kind = self.number(symbol, if self.is_64 { 4 } else { 12 }, 1) & 0xf;
+    /// Returns a function of the table of symbols. Returns `None` if the symbol is not a function that this file defines.
+    pub fn function(&self, symbol: &[u8]) -> Option<FunctionSymbol> {
+        let info = self.number(symbol, if self.is_64 { 4 } else { 12 }, 1);
         let section = self.number(symbol, if self.is_64 { 6 } else { 14 }, 2);
         // STT_FUNC and STT_GNU_IFUNC that are defined.
-        let is_function = matches!(kind, 2 | 10) && section != 0;
-        is_function.then(|| self.place_of(symbol))
+        let is_function = matches!(info & 0xf, 2 | 10) && section != 0;
+        let (begin, bytes, name) = is_function.then(|| self.place_of(symbol))?;
+        let of = usize::try_from(section).ok().and_then(|section| self.sections.get(section));
+        let is_inside =
+            |of: &Section| begin.checked_sub(of.address).is_some_and(|at| at < of.bytes);
+        let is_in_code = of.is_some_and(|of| of.is_code && is_inside(of));
+        // STB_LOCAL is 0.
+        Some(FunctionSymbol { begin, bytes, name, is_in_code, is_visible: info >> 4 != 0 })
     }
 
     /// Returns the begin, the size and the place of the name of a variable. Returns `None` if the symbol is not a
@@ -331,6 +370,15 @@ impl ElfFile {
         let at = (end + 1).next_multiple_of(4);
         bytes.get(at..at + 4)?;
         Some((bytes.get(..end)?.to_vec(), self.number(&bytes, at, 4) as u32))
+    }
+
+    /// Returns the file's link to debug information that several files share: a path, and that file's build id.
+    pub fn shared_link(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let section = self.section(".gnu_debugaltlink")?;
+        let bytes = self.read(section.offset, section.bytes, 4096 + 64).ok()?;
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        let id = bytes.get(end + 1..).filter(|id| !id.is_empty())?;
+        Some((bytes.get(..end)?.to_vec(), id.to_vec()))
     }
 
     /// Returns the CRC-32 of the whole file, as debug links have it.

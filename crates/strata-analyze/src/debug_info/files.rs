@@ -11,7 +11,7 @@ use strata_text::demangled;
 use super::elf::ElfFile;
 use super::lines::KnownAddress;
 use super::lookup_limits::Budget;
-use super::stack_fields::CodeFile;
+use super::stack_fields::{CodeFile, BUILD_ID};
 use super::symbols::Symbols;
 
 /// The most files of programs that are looked up.
@@ -132,6 +132,8 @@ impl SymbolFiles {
         let Some(here) = here(options, path) else { return Vec::new() };
         let own = Symbols::open(&here, &self.budget).ok().filter(is_it);
         if own.as_ref().is_some_and(Symbols::has_lines) {
+            let mut own = own;
+            own.iter_mut().for_each(|own| self.add_shared(options, own));
             return own.into_iter().collect();
         }
         let separate = by_build_id(options, own.as_ref(), file)
@@ -158,7 +160,30 @@ impl SymbolFiles {
             _ => None,
         };
         let packed = packed.and_then(|file| Symbols::read_packed(&file, &self.budget));
-        own.into_iter().chain(packed).chain(separate).collect()
+        let mut all: Vec<Symbols> = own.into_iter().chain(packed).chain(separate).collect();
+        all.iter_mut().for_each(|symbols| self.add_shared(options, symbols));
+        all
+    }
+
+    /// Gives a file the debug information that it shares with others, as `dwz` makes it.
+    fn add_shared(&self, options: &SourceOptions, symbols: &mut Symbols) {
+        let Some((path, id)) = symbols.shared_link.clone().filter(|_| symbols.has_lines()) else {
+            return;
+        };
+        let link = Path::new(OsStr::from_bytes(&path));
+        let mut places = by_shared_link(options, &symbols.path, link, &id).into_iter();
+        let found = places.find_map(|path| {
+            ElfFile::open(&path).ok().filter(|file| file.build_id(BUILD_ID) == id)
+        });
+        match found {
+            Some(file) => symbols.set_shared(&file),
+            None => self.budget.remark(format!(
+                "{}: the file {} with debug information that it shares with others is not there, or has another build id: some \
+                 inlined functions have no names",
+                symbols.path.display(),
+                link.display()
+            )),
+        }
     }
 
     /// Returns true if a file has the checksum that the program's debug link demands, or none is demanded.
@@ -204,7 +229,11 @@ pub(super) fn separate(
     of_file: &[u8],
     file: &CodeFile,
 ) -> Option<PathBuf> {
-    let id = if file.build_id.is_empty() { of_file } else { &file.build_id };
+    of_id(options, if file.build_id.is_empty() { of_file } else { &file.build_id })
+}
+
+/// Returns the path of the debug information with a build id.
+fn of_id(options: &SourceOptions, id: &[u8]) -> Option<PathBuf> {
     let [first, rest @ ..] = id else { return None };
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
     Some(folder(options).join(format!(".build-id/{first:02x}/{rest}.debug")))
@@ -220,5 +249,33 @@ fn by_link(options: &SourceOptions, path: &Path, link: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = near.iter().filter_map(|path| here(options, path)).collect();
     found.push(folder(options).join(beside.strip_prefix("/").unwrap_or(beside)).join(link));
     found.extend(options.folder.iter().map(|folder| folder.join(link)));
+    found
+}
+
+/// Returns the paths at which the file may be that several files share: where the link says, beside the file that has the
+/// link or from the root on, or by its build id.
+fn by_shared_link(options: &SourceOptions, of: &Path, link: &Path, id: &[u8]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if link.is_absolute() {
+        let of_system = link.strip_prefix(SYSTEM).ok();
+        found.extend(of_system.map(|rest| folder(options).join(rest)));
+        found.extend(here(options, link));
+    } else if let Some(beside) = of.parent() {
+        let whole = beside.join(link).components().fold(PathBuf::new(), |mut whole, part| {
+            match part {
+                Component::ParentDir => {
+                    whole.pop();
+                }
+                part => whole.push(part),
+            }
+            whole
+        });
+        // Nothing outside of the traced system and the folder of debug information is opened.
+        let root = options.prefix.as_deref().unwrap_or(Path::new("/"));
+        found.extend(
+            Some(whole).filter(|it| it.starts_with(root) || it.starts_with(folder(options))),
+        );
+    }
+    found.extend(of_id(options, id));
     found
 }

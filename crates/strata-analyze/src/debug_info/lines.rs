@@ -14,13 +14,15 @@ use gimli::{
     SectionId, Unit, UnitHeader, UnitOffset, UnitType,
 };
 
+use super::compressed_sections;
+use super::dwarf_entries::{
+    abbreviations_bytes, charge_text, read_attribute, skip_attributes, Bytes, Not, TABLE_MAX,
+};
 use super::elf::ElfFile;
 use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
 
 /// The deepest nesting of entries in a unit. Compilers write some 30 levels.
 pub(super) const DEPTH_MAX: usize = 256;
-/// The most bytes of a unit's abbreviations, and of the part before its line program.
-const TABLE_MAX: u64 = 1 << 20;
 /// The number of tables of abbreviations that are kept of a file, and the memory of one for each of its bytes.
 const TABLES: usize = 4;
 const TABLE_MEMORY: u64 = 24;
@@ -50,8 +52,6 @@ const SECTIONS: [SectionId; 9] = [
     SectionId::DebugStrOffsets,
 ];
 
-type Bytes<'l> = EndianSlice<'l, RunTimeEndian>;
-
 /// The path of a source file, and a line in it.
 pub(super) type SourceLine = (Vec<u8>, u32);
 
@@ -63,29 +63,6 @@ pub(super) struct KnownAddress {
     pub line: Option<SourceLine>,
     /// The functions whose code was inlined there, the innermost first, each with the line in it.
     pub inlined: Vec<(Vec<u8>, Option<SourceLine>)>,
-}
-
-/// The reason why a lookup has no result.
-#[derive(Clone, Copy, Debug)]
-enum Not {
-    /// The debug information is damaged, or says nothing.
-    Said,
-    /// The function is nested deeper than [`DEPTH_MAX`].
-    Shallow,
-    /// A table is larger than [`TABLE_MAX`].
-    Small,
-    /// The memory limit is used up.
-    Room,
-    /// The names of the inlined calls at an address have more than [`INLINED_BYTES`].
-    Long,
-    /// The search takes too long.
-    Time,
-}
-
-impl From<gimli::Error> for Not {
-    fn from(_: gimli::Error) -> Not {
-        Not::Said
-    }
 }
 
 /// A range of addresses, and the index of its owner.
@@ -164,6 +141,8 @@ pub(super) struct Lines {
     codes: HashMap<u32, UnitCode>,
     /// The last tables of abbreviations, each with its offset.
     tables: RefCell<Vec<(usize, Arc<Abbreviations>, Charge)>>,
+    /// What several files share of their debug information, in a file of its own.
+    shared: Option<Box<Lines>>,
     /// True once the search took too long: nothing more is read.
     is_over: bool,
     charge: Charge,
@@ -283,32 +262,22 @@ enum Around {
 impl Lines {
     /// Reads the debug information of a file. Returns `None` if the file has none, or too much.
     pub fn read(file: &ElfFile, budget: &Arc<Budget>) -> Option<Lines> {
-        file.section(SectionId::DebugInfo.name())?;
+        if !compressed_sections::has(file, SectionId::DebugInfo.name()) {
+            return None;
+        }
         let mut charge = Charge::new(budget);
         let mut sections = Vec::new();
-        let mut sum = 0u64;
         let name = file.path.display().to_string();
         for id in SECTIONS {
-            let section = file.section(id.name());
-            // What is compressed is not what it seems: nothing is unpacked.
-            if section.is_some_and(|it| it.is_compressed) {
-                return None;
+            match compressed_sections::read(file, id.name(), &mut charge) {
+                Ok(section) => sections.push(section),
+                Err(why) => {
+                    budget.remark(format!(
+                        "{name}: {why}: its functions have the names of the table of symbols, and no lines"
+                    ));
+                    return None;
+                }
             }
-            let Some(section) = section.filter(|it| file.check(it.offset, it.bytes).is_ok()) else {
-                sections.push(Vec::new());
-                continue;
-            };
-            sum = sum.saturating_add(section.bytes);
-            if !charge.add(section.bytes) {
-                budget.remark(format!(
-                    "{name}: its debug information has {} or more, and {} may be taken for that of all files and processes: its \
-                     functions have the names of the table of symbols, and no lines",
-                    size(sum),
-                    size(BYTES_MAX)
-                ));
-                return None;
-            }
-            sections.push(file.read(section.offset, section.bytes, BYTES_MAX).unwrap_or_default());
         }
         let endian = match file.is_little {
             true => RunTimeEndian::Little,
@@ -322,6 +291,7 @@ impl Lines {
             ranges: Vec::new(),
             codes: HashMap::new(),
             tables: RefCell::default(),
+            shared: None,
             is_over: false,
             charge,
             budget: Arc::clone(budget),
@@ -330,6 +300,11 @@ impl Lines {
             lines.say(not);
         }
         Some(lines).filter(|lines| !lines.is_over)
+    }
+
+    /// Sets what the file shares with others, to which its entries refer.
+    pub fn set_shared(&mut self, shared: Lines) {
+        self.shared = Some(Box::new(shared));
     }
 
     /// Keeps a remark on the reason for which something is not known, if the file is the cause.
@@ -422,7 +397,7 @@ impl Lines {
             return Err(Not::Time);
         }
         for spec in first.attributes() {
-            let attribute = entries.read_attribute(*spec)?;
+            let attribute = read_attribute(&mut entries, *spec, &unit.header, &self.budget)?;
             match (attribute.name(), attribute.value()) {
                 (dw::DW_AT_name, value) => name = Some(value),
                 (dw::DW_AT_comp_dir, value) => folder = Some(value),
@@ -585,12 +560,12 @@ impl Lines {
                 if abbreviation.tag() == dw::DW_TAG_inlined_subroutine {
                     around.push((depth, Around::Inlined(None)));
                 }
-                entries.skip_attributes(attributes)?;
+                skip_attributes(&mut entries, attributes, &unit.header, &self.budget)?;
                 continue;
             }
             let (mut place, mut file, mut line) = (CodePlace::default(), None, 0);
             for spec in attributes {
-                let attribute = entries.read_attribute(*spec)?;
+                let attribute = read_attribute(&mut entries, *spec, &unit.header, &self.budget)?;
                 match (attribute.name(), attribute.value()) {
                     (dw::DW_AT_call_file, AttributeValue::FileIndex(index)) => {
                         let is_one = index > 0 || unit.header.version() >= 5;
@@ -673,8 +648,11 @@ impl Lines {
             if !self.budget.steps(1) {
                 return Err(Not::Time);
             }
-            // More files than in the header are kept nowhere.
-            if matches!(instruction, LineInstruction::DefineFile(_)) {
+            // More files than in the header are kept nowhere. Their paths are read as often as the program is.
+            if let LineInstruction::DefineFile(file) = &instruction {
+                if let AttributeValue::String(path) = file.path_name() {
+                    charge_text(path.len() as u64, &self.budget)?;
+                }
                 continue;
             }
             let Ok(is_row) = row.execute(instruction, &mut program) else { break };
@@ -710,16 +688,21 @@ impl Lines {
         unit: &Unit<Bytes<'l>>,
         value: AttributeValue<Bytes<'l>>,
     ) -> Option<Bytes<'l>> {
-        let (id, at) = match value {
+        let strings = |lines: &'l Lines, id| lines.section(id).slice();
+        let (strings, at) = match value {
             AttributeValue::String(string) => return Some(string),
-            AttributeValue::DebugStrRef(at) => (SectionId::DebugStr, at.0),
-            AttributeValue::DebugLineStrRef(at) => (SectionId::DebugLineStr, at.0),
+            AttributeValue::DebugStrRef(at) => (strings(self, SectionId::DebugStr), at.0),
+            AttributeValue::DebugStrRefSup(at) => {
+                (strings(self.shared.as_deref()?, SectionId::DebugStr), at.0)
+            }
+            AttributeValue::DebugLineStrRef(at) => (strings(self, SectionId::DebugLineStr), at.0),
             AttributeValue::DebugStrOffsetsIndex(index) => {
-                (SectionId::DebugStr, dwarf.string_offset(unit, index).ok()?.0)
+                let at = dwarf.string_offset(unit, index).ok()?;
+                (strings(self, SectionId::DebugStr), at.0)
             }
             _ => return None,
         };
-        let rest = self.section(id).slice().get(at..)?;
+        let rest = strings.get(at..)?;
         let part = &rest[..rest.len().min(NAME_MAX)];
         let end = part.iter().position(|byte| *byte == 0);
         // A string that the section cuts off is none.
@@ -779,9 +762,11 @@ impl Lines {
         Ok(path.map(|path| (path.to_vec(), line)))
     }
 
-    /// Returns the name in a function's entry, or in one of the entries that it refers to.
+    /// Returns the name in a function's entry, or in one of the entries that it refers to, which may be in the file that
+    /// several files share.
     fn name(&self, index: u32, entry: usize) -> Result<Option<Vec<u8>>, Not> {
-        let dwarf = self.dwarf();
+        let mut lines = self;
+        let mut dwarf = lines.dwarf();
         let offset = self.units.get(index as usize).copied().ok_or(Not::Said)?;
         let mut unit = self.unit(&dwarf, offset)?.unit;
         let mut entry = UnitOffset(entry);
@@ -793,31 +778,38 @@ impl Lines {
                 return Err(Not::Time);
             }
             for spec in abbreviation.attributes() {
-                let attribute = entries.read_attribute(*spec)?;
+                let attribute = read_attribute(&mut entries, *spec, &unit.header, &self.budget)?;
                 let value = attribute.value();
                 match attribute.name() {
                     dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
-                        if let Some(name) = self.string(&dwarf, &unit, value) {
+                        if let Some(name) = lines.string(&dwarf, &unit, value) {
                             return Ok(Some(text(name)));
                         }
                     }
-                    dw::DW_AT_name => name = self.string(&dwarf, &unit, value).map(text),
+                    dw::DW_AT_name => name = lines.string(&dwarf, &unit, value).map(text),
                     dw::DW_AT_abstract_origin | dw::DW_AT_specification => next = Some(value),
                     _ => {}
                 }
             }
-            entry = match (name, next) {
+            let (of, at) = match (name, next) {
                 (Some(name), _) => return Ok(Some(name)),
-                (None, Some(AttributeValue::UnitRef(offset))) => offset,
-                (None, Some(AttributeValue::DebugInfoRef(DebugInfoOffset(at)))) => {
-                    let behind = self.units.partition_point(|begin| *begin <= at);
-                    let begin = behind.checked_sub(1).and_then(|index| self.units.get(index));
-                    let begin = *begin.ok_or(Not::Said)?;
-                    unit = self.unit(&dwarf, begin)?.unit;
-                    UnitOffset(at - begin)
+                (None, Some(AttributeValue::UnitRef(offset))) => {
+                    entry = offset;
+                    continue;
+                }
+                (None, Some(AttributeValue::DebugInfoRef(DebugInfoOffset(at)))) => (lines, at),
+                (None, Some(AttributeValue::DebugInfoRefSup(DebugInfoOffset(at)))) => {
+                    let Some(shared) = lines.shared.as_deref() else { return Ok(None) };
+                    (shared, at)
                 }
                 _ => return Ok(None),
             };
+            let behind = of.units.partition_point(|begin| *begin <= at);
+            let begin = behind.checked_sub(1).and_then(|index| of.units.get(index));
+            let begin = *begin.ok_or(Not::Said)?;
+            (lines, dwarf) = (of, of.dwarf());
+            unit = lines.unit(&dwarf, begin)?.unit;
+            entry = UnitOffset(at - begin);
         }
         Ok(None)
     }
@@ -948,40 +940,6 @@ impl UnitCode {
         }
         calls
     }
-}
-
-/// Returns how many bytes of a table of abbreviations were read, and an error unless the table ends there.
-fn abbreviations_bytes(section: &Bytes<'_>, at: usize) -> (u64, Result<(), Not>) {
-    let mut rest = *section;
-    if rest.skip(at).is_err() {
-        return (0, Err(Not::Said));
-    }
-    let all = rest.len();
-    let found = skip_abbreviations(&mut rest);
-    ((all - rest.len()) as u64, found)
-}
-
-/// Moves `rest` behind the table of abbreviations at its begin. Fails if the table is larger than [`TABLE_MAX`].
-fn skip_abbreviations(rest: &mut Bytes<'_>) -> Result<(), Not> {
-    let all = rest.len();
-    let used = |rest: &Bytes<'_>| (all - rest.len()) as u64;
-    while used(rest) <= TABLE_MAX {
-        if rest.is_empty() || rest.read_uleb128()? == 0 {
-            return Ok(());
-        }
-        rest.read_uleb128()?;
-        rest.skip(1)?;
-        while used(rest) <= TABLE_MAX {
-            let (name, form) = (rest.read_uleb128()?, rest.read_uleb128()?);
-            if form == u64::from(dw::DW_FORM_implicit_const.0) {
-                rest.read_sleb128()?;
-            }
-            if (name, form) == (0, 0) {
-                break;
-            }
-        }
-    }
-    Err(Not::Small)
 }
 
 #[cfg(test)]

@@ -102,6 +102,11 @@ impl Charge {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
+    /// Returns the number of bytes that it has taken.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Returns the budget that the bytes were taken from.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget

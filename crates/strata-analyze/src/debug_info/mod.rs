@@ -5,7 +5,9 @@
 
 #[cfg(test)]
 mod before_tests;
+mod compressed_sections;
 mod compressed_symbols;
+mod dwarf_entries;
 mod elf;
 mod files;
 mod functions;
@@ -24,6 +26,7 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod zstd;
 
 pub use files::{SourceOptions, SymbolFiles};
 pub use functions::{

@@ -4,8 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_text::demangled;
+
 use super::compressed_symbols::unpack;
-use super::elf::{identity, open_plain, ElfFile, Segment, DYNSYM, SYMTAB};
+use super::elf::{identity, open_plain, ElfFile, FunctionSymbol, Segment, DYNSYM, SYMTAB};
 use super::lines::{KnownAddress, Lines, NAME_MAX};
 use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
 use super::stack_fields::BUILD_ID;
@@ -17,12 +19,26 @@ const AT_ONCE: usize = 4096;
 /// The memory that a function takes, including that for sorting \[byte\].
 const FUNCTION_BYTES: u64 = 40;
 
+/// The most functions before an address that are looked at.
+const NEAR_MAX: usize = 64;
+
 /// A function. Its name stays in the file, and is read when it is needed.
 #[derive(Clone, Copy, Debug)]
 struct Function {
     begin: u64,
     bytes: u64,
     name: u32,
+    /// The rank among functions with the same begin: of several names, the one with the highest rank is shown.
+    rank: u8,
+}
+
+impl From<FunctionSymbol> for Function {
+    fn from(symbol: FunctionSymbol) -> Function {
+        let FunctionSymbol { begin, bytes, name, is_in_code, is_visible } = symbol;
+        let ranks = [(is_in_code, 4), (bytes > 0, 2), (is_visible, 1)];
+        let rank = ranks.into_iter().map(|(has, rank)| if has { rank } else { 0 }).sum();
+        Function { begin, bytes, name, rank }
+    }
 }
 
 /// The place of the functions' names.
@@ -40,7 +56,9 @@ pub(super) struct Symbols {
     pub build_id: Vec<u8>,
     /// The name and checksum of the file with the debug information, if the file has a link to it.
     pub debug_link: Option<(Vec<u8>, u32)>,
-    path: PathBuf,
+    /// The path and build id of the file with debug information that several files share, if the file has a link to one.
+    pub shared_link: Option<(Vec<u8>, Vec<u8>)>,
+    pub path: PathBuf,
     pub identity: [u64; 5],
     /// The functions, by begin.
     functions: Vec<Function>,
@@ -61,6 +79,7 @@ impl Symbols {
         let mut symbols = Symbols {
             build_id: file.build_id(BUILD_ID),
             debug_link: file.debug_link(),
+            shared_link: file.shared_link(),
             path: file.path.clone(),
             identity: file.identity,
             functions: Vec::new(),
@@ -86,6 +105,7 @@ impl Symbols {
         let mut symbols = Symbols {
             build_id: file.build_id(BUILD_ID),
             debug_link: None,
+            shared_link: None,
             path: file.path.clone(),
             identity: file.identity,
             functions: Vec::new(),
@@ -135,8 +155,8 @@ impl Symbols {
             }
             let found = part.chunks_exact(one).filter_map(|symbol| file.function(symbol));
             // What is exported and has no size may be anything's begin.
-            let found = found.filter(|(_, bytes, _)| kind == SYMTAB || *bytes > 0);
-            for (begin, bytes, name) in found {
+            let found = found.filter(|symbol| kind == SYMTAB || symbol.bytes > 0);
+            for symbol in found {
                 if functions.len() == functions.capacity() {
                     let more = (functions.len() / 2).max(AT_ONCE);
                     if !self.charge.add(more as u64 * FUNCTION_BYTES) {
@@ -152,12 +172,12 @@ impl Symbols {
                     }
                     functions.reserve_exact(more);
                 }
-                functions.push(Function { begin, bytes, name });
+                functions.push(symbol.into());
             }
         }
-        // Of several names of a function, the first one in the file is the last one here.
+        // Of several names of a function, the best one is the last one here; of equal ones, the first one in the file.
         functions.reverse();
-        functions.sort_by_key(|it| it.begin);
+        functions.sort_by_key(|it| (it.begin, it.rank));
         self.functions = functions;
         self.names = Names::InFile { begin: names.offset, bytes: names.bytes };
     }
@@ -165,6 +185,14 @@ impl Symbols {
     /// Returns true if the file has debug information, and not only names of functions.
     pub fn has_lines(&self) -> bool {
         self.lines.is_some()
+    }
+
+    /// Sets the debug information that the file shares with others.
+    pub fn set_shared(&mut self, shared: &ElfFile) {
+        let Some(lines) = &mut self.lines else { return };
+        if let Some(shared) = Lines::read(shared, self.charge.budget()) {
+            lines.set_shared(shared);
+        }
     }
 
     /// Returns the address of the code at this offset in the file.
@@ -177,25 +205,46 @@ impl Symbols {
     /// Returns the function and line at an address of the file.
     pub fn find(&mut self, address: u64) -> KnownAddress {
         let mut known = self.lines.as_mut().map(|lines| lines.find(address)).unwrap_or_default();
-        let of_symbol = |begin: Option<u64>| {
-            let behind = self.functions.partition_point(|it| it.begin <= address);
-            let function = behind.checked_sub(1).and_then(|index| self.functions.get(index))?;
-            let is_it = function.bytes == 0 || address - function.begin < function.bytes;
-            let is_there = begin.is_none_or(|begin| begin == function.begin);
-            // A name is read from the file, so that only one that counts is.
-            (is_it && is_there).then_some(())?;
-            Some((self.name(function.name)?, address - function.begin))
-        };
         known.function = match known.function.take() {
-            None => of_symbol(None),
+            None => self
+                .at(address)
+                .next()
+                .and_then(|function| Some((self.name(function.name)?, address - function.begin))),
             Some(function) if is_mangled(&function.0) => Some(function),
             // Without its mangled name, a function has no namespace and no type: a lambda is `operator()`.
             Some((name, offset)) => {
-                let symbol = of_symbol(address.checked_sub(offset));
-                symbol.filter(|(name, _)| is_mangled(name)).or(Some((name, offset)))
+                let mangled = address.checked_sub(offset).and_then(|at| self.mangled(&name, at));
+                Some((mangled.unwrap_or(name), offset))
             }
         };
         known
+    }
+
+    /// Returns the functions that have the code at an address, the best one first.
+    fn at(&self, address: u64) -> impl Iterator<Item = &Function> {
+        let behind = self.functions.partition_point(|it| it.begin <= address);
+        let before = self.functions.get(..behind).unwrap_or_default();
+        let last = before.last().map(|it| it.begin);
+        let found = before.iter().rev().take(NEAR_MAX);
+        // A function without a size goes on up to the next one. Others may be in each other.
+        found.filter(move |it| match it.bytes {
+            0 => last == Some(it.begin),
+            bytes => address - it.begin < bytes,
+        })
+    }
+
+    /// Returns the mangled name of the function that begins at an address and has this name in the source code. Other
+    /// functions may have the same code, as linkers fold what is equal, and aliases have names of any kind.
+    fn mangled(&self, name: &[u8], begin: u64) -> Option<Vec<u8>> {
+        let here = self.at(begin).filter(|it| it.begin == begin);
+        let names = here.filter_map(|it| self.name(it.name)).filter(|it| is_mangled(it));
+        let mut of_source = names.filter_map(|mangled| {
+            let whole = demangled(&mangled).filter(|whole| is_last_part(name, whole))?;
+            Some((mangled, whole))
+        });
+        let (found, whole) = of_source.next()?;
+        // If it may be one of several, it is none.
+        of_source.all(|(_, other)| other == whole).then_some(found)
     }
 
     /// Reads a name from the file, unless the file has changed since.
@@ -226,9 +275,44 @@ fn is_mangled(name: &[u8]) -> bool {
     name.starts_with(b"_Z") || name.starts_with(b"_R")
 }
 
+/// Returns true if `name`, as debug information has it, is the last part of a demangled name, such as `total` of
+/// `shop::Order<int>::total`.
+fn is_last_part(name: &[u8], whole: &[u8]) -> bool {
+    let is_operator = name.starts_with(OPERATOR);
+    let mut depth = 0i32;
+    let mut begin = 0;
+    for (at, byte) in whole.iter().enumerate() {
+        match byte {
+            b'(' | b'<' | b'{' | b'[' => depth += 1,
+            b')' | b'>' | b'}' | b']' => depth -= 1,
+            b':' if depth == 0 => begin = at + 1,
+            _ => {}
+        }
+        // The brackets of an operator are its name.
+        let rest = whole.get(begin..).unwrap_or_default();
+        if is_operator && depth == 0 && rest.starts_with(OPERATOR) {
+            break;
+        }
+    }
+    let last = whole.get(begin..).unwrap_or_default();
+    let without_types = |name: &[u8]| {
+        let end = name.iter().position(|byte| *byte == b'<').unwrap_or(name.len());
+        name.get(..end).unwrap_or_default().to_vec()
+    };
+    match is_operator {
+        true => last.starts_with(name) || name.starts_with(last) && last.len() > OPERATOR.len(),
+        false => without_types(last) == without_types(name),
+    }
+}
+
+/// The begin of the names of operators.
+const OPERATOR: &[u8] = b"operator";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hand_tests::Hand;
+    use std::process::Command;
 
     fn open(path: &Path) -> io::Result<Symbols> {
         Symbols::open(path, &Arc::default())
@@ -339,5 +423,81 @@ mod tests {
         assert!(open(&folder).is_err());
         assert!(open(Path::new("/dev/zero")).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn last_part_of_a_demangled_name_is_what_debug_information_calls_the_function() {
+        for (mangled, name, is_it) in [
+            ("_ZN4shop5OrderIiE5totalEv", "total", true),
+            ("_ZN4shop5OrderIiE5totalEv", "Order", false),
+            ("_ZN4shop5OrderIiE5totalEv", "shop", false),
+            ("_ZN4shop5OrderIiEC1Ev", "Order", true),
+            ("_ZN4shop5OrderIiED2Ev", "~Order", true),
+            ("_ZN4shop5OrderIiED2Ev", "Order", false),
+            ("_ZN4shop3sumIiEET_S1_", "sum<int>", true),
+            ("_ZZ9of_lambdaiENKUliE_clEi", "operator()", true),
+            ("_ZN1AltERKS_", "operator<", true),
+            ("_ZN1AltERKS_", "operator()", false),
+            ("_ZN1AcviEv", "operator int", true),
+            ("_ZN12_GLOBAL__N_14hereEv", "here", true),
+            ("_RNvCs1234_4shop5total", "total", true),
+        ] {
+            let whole = demangled(mangled.as_bytes()).unwrap();
+            let text = String::from_utf8_lossy(&whole);
+            assert_eq!(is_last_part(name.as_bytes(), &whole), is_it, "{name} of {text}");
+        }
+    }
+
+    /// Compiles a program, and returns for each of these symbols the name of the function at its address, with the
+    /// program's lines and without them.
+    fn names_at(source: &str, symbols: &[&str]) -> Vec<[String; 2]> {
+        let hand = Hand::new();
+        let (text, program) = (hand.0.join("text.cc"), hand.0.join("program"));
+        std::fs::write(&text, source).unwrap();
+        let run = |command: &mut Command| assert!(command.status().unwrap().success());
+        let make = ["-O1", "-g", "-w", "-shared", "-nostdlib", "-fPIC", "-o"];
+        run(Command::new("g++").args(make).args([&program, &text]));
+        let listed = Command::new("nm").arg(&program).output().unwrap().stdout;
+        let listed = String::from_utf8(listed).unwrap();
+        let names = || {
+            let mut file = open(&program).unwrap();
+            let mut name = |symbol: &&str| {
+                let is_it = |line: &&str| line.ends_with(&format!(" {symbol}"));
+                let line = listed.lines().find(is_it).unwrap();
+                let address = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
+                String::from_utf8(file.find(address).function.unwrap().0).unwrap()
+            };
+            symbols.iter().map(&mut name).collect::<Vec<_>>()
+        };
+        let with_lines = names();
+        run(Command::new("objcopy").arg("--strip-debug").arg(&program));
+        with_lines.into_iter().zip(names()).map(|(with, without)| [with, without]).collect()
+    }
+
+    #[test]
+    fn of_several_symbols_the_function_s_own_one_is_taken() {
+        // A function of C with an alias whose name is that of another function of C++, and one of C++ with two.
+        let source = "extern \"C\" int plain(int n) { return n * 7; }
+            extern \"C\" int _ZN3two4yearEi(int) __attribute__((alias(\"plain\")));
+            namespace one { struct S { int month(int) const; }; int S::month(int n) const { return n + 3; } }
+            extern \"C\" int _ZN3two5monthEi(int) __attribute__((alias(\"_ZNK3one1S5monthEi\")));
+            extern \"C\" int hidden(int) __attribute__((alias(\"plain\"), visibility(\"hidden\")));
+            int call(int n) { auto twice = [&](int m) __attribute__((noinline)) { return m * n; }; return twice(n) + twice(3); }
+            extern \"C\" int _ZN5other3sumEi(int) __attribute__((alias(\"_Z4calli\")));";
+        let own = ["plain", "_ZNK3one1S5monthEi", "_Z4calli", "_ZZ4calliENKUliE_clEi"];
+        let names = names_at(source, &own);
+        assert_eq!(names.iter().map(|names| names[0].as_str()).collect::<Vec<_>>(), own);
+        // Without lines, what other files can see comes first, and what has one symbol has that.
+        assert!(names[0][1] != "hidden" && names[3][1] == own[3], "{names:?}");
+    }
+
+    #[test]
+    fn function_around_an_address_is_found_behind_functions_within_it() {
+        let source =
+            "asm(\".globl outer, inner; .type outer, @function; .type inner, @function\\n\"
+            \"outer: nop; inner: nop; .size inner, 1\\n\"
+            \"behind: .globl behind; nop; nop; .size outer, 4\\n\");";
+        let names = names_at(source, &["inner", "behind"]);
+        assert_eq!([&names[0][0], &names[1][0]], ["inner", "outer"]);
     }
 }

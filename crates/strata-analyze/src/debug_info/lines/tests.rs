@@ -20,6 +20,7 @@ fn lines(sections: &[(SectionId, &[u8])], steps: u64) -> Lines {
         ranges: Vec::new(),
         codes: HashMap::new(),
         tables: RefCell::default(),
+        shared: None,
         is_over: false,
         charge: Charge::new(&budget),
         budget,
@@ -99,4 +100,16 @@ fn a_string_is_read_up_to_the_limit_and_none_if_its_section_cuts_it_off() {
     let end = 6 + 2 * NAME_MAX;
     assert_eq!([bytes(0), bytes(6), bytes(end - 3)], [Some(5), Some(NAME_MAX), Some(3)]);
     assert_eq!([bytes(end + 1), bytes(end + 9)], [None, None]);
+}
+
+#[test]
+fn a_text_within_an_entry_costs_steps_for_its_bytes_each_time() {
+    // A text that ends, and one that the unit cuts off: it is searched for an end all the same.
+    let table = [1, 0x11, 0, 3, 8, 0, 0, 0];
+    let sections = [(SectionId::DebugAbbrev, &table[..])];
+    for end in [&b"\0"[..], b""] {
+        let entry = [&[1][..], &[b'n'; 2 << 10], end].concat();
+        assert_eq!(units_within(1 << 20, &entry, &sections), UNITS);
+        assert!(units_within(40_000, &entry, &sections) < UNITS / 4);
+    }
 }
