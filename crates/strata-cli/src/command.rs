@@ -8,6 +8,7 @@ use clap::Parser as _;
 
 use crate::flags::{Action, Flags, ListFlags};
 use crate::talk::exit::{stopped_by, FAILED};
+use crate::talk::messages::{Message, Weight};
 use crate::{
     analyze, boot, count, doctor, emit, export, flags, list, record, relayd, sessions, sql, stats,
     talk, ui, view,
@@ -32,6 +33,9 @@ pub fn run() -> ExitCode {
             return ExitCode::from(status);
         }
     };
+    if let Some(text) = flags.remark() {
+        talk::message(&Message { weight: Weight::Talk, text: text.to_owned() });
+    }
     let done = match flags.action {
         Action::Record(flags) => match flags.asks_for_contexts() {
             Some(layer) => list::contexts_of(&[layer]),

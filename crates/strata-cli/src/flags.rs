@@ -5,6 +5,7 @@
 //! ├─ sessions.rs      create, start, enable-event and the other commands of sessions, with LTTng's names
 //! ├─ triggers.rs, snapshot.rs, boot.rs, relay.rs, live.rs     further commands, and flags of one topic
 //! ├─ probes.rs, rules.rs, guest.rs, processes.rs, users_and_groups.rs     parsers of values
+//! ├─ auto.rs         the flag --auto of earlier versions
 //! ├─ output_format.rs --json or text, for all commands that answer
 //! ├─ examples.rs      examples of each command, for help and man pages; a new command needs a row
 //! ├─ record_help.rs   the long help of `record`, in groups
@@ -52,6 +53,7 @@ use crate::stats::StatsFlags;
 use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
 use crate::view::ViewFlags;
 use crate::{relayd::RelaydFlags, sql::SqlFlags, ui::UiFlags};
+use auto::AutoFlags;
 use boot::{BootInitFlags, InstallBootFlags, SettleFlags};
 use guest::parse_guest;
 use live::LiveFlags;
@@ -66,6 +68,7 @@ use sessions::{
 };
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
+mod auto;
 pub mod boot;
 pub mod completions;
 mod examples;
@@ -569,6 +572,9 @@ pub struct RecordFlags {
     pub of_session: bool,
 
     #[command(flatten)]
+    auto: AutoFlags,
+
+    #[command(flatten)]
     pub answer: AnswerFlags,
 
     /// Exit with 1 if anything is missing
@@ -640,6 +646,16 @@ impl Flags {
             });
         }
         Flags::from_arg_matches(&command.try_get_matches()?)
+    }
+
+    /// Returns the message about a flag that is accepted without effect, from the process that the user has started.
+    pub fn remark(&self) -> Option<&'static str> {
+        match &self.action {
+            Action::Record(flags) if !flags.of_session && !flags.quiet => flags.auto.remark(),
+            Action::Create(flags) if !flags.of_session => flags.auto.remark(),
+            Action::Start(flags) if !flags.of_session => flags.auto.remark(),
+            _ => None,
+        }
     }
 }
 

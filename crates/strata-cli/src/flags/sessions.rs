@@ -35,6 +35,7 @@ use strata_session::preload::{self, PreloadPart};
 use strata_session::Retention;
 use strata_session::{MinFree, Rules, Tracked};
 
+use super::auto::AutoFlags;
 use super::output_format::AnswerFlags;
 use super::probes::{as_enabled, for_session, of_lttng};
 use super::users_and_groups;
@@ -169,6 +170,9 @@ pub struct CreateFlags {
     pub of_session: bool,
 
     #[command(flatten)]
+    pub auto: AutoFlags,
+
+    #[command(flatten)]
     pub answer: AnswerFlags,
 }
 
@@ -185,6 +189,9 @@ pub struct StartFlags {
     /// Run the session in this process
     #[arg(long, hide = true)]
     pub of_session: bool,
+
+    #[command(flatten)]
+    pub auto: AutoFlags,
 
     #[command(flatten)]
     pub answer: AnswerFlags,

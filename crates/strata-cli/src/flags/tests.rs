@@ -222,3 +222,32 @@ fn commands_with_json_take_json_and_format_json_alike() {
     assert!(seen > 30, "{seen}");
     assert!(Flags::try_parse_from(["strata", "view", "--json", "--format", "csv", "t"]).is_err());
 }
+
+#[test]
+fn flag_auto_of_earlier_versions_is_accepted_with_a_remark_and_not_shown() {
+    let parsed = |words: &[&str]| Flags::try_parse_from(["strata"].iter().chain(words)).unwrap();
+    for words in [
+        &["record", "--auto", "--", "ls"][..],
+        &["record", "--auto", "--background", "web"],
+        &["create", "web", "--auto"],
+        &["start", "--auto", "web"],
+    ] {
+        let text = parsed(words).remark().unwrap();
+        assert!(text.contains("--subbuf-size and --num-subbuf"), "{words:?}: {text}");
+        let of_session: Vec<&str> =
+            [words[0], "--of-session"].into_iter().chain(words[1..].iter().copied()).collect();
+        if !of_session.contains(&"--") {
+            assert_eq!(parsed(&of_session).remark(), None, "{words:?}");
+        }
+        let without: Vec<&str> = words.iter().copied().filter(|word| *word != "--auto").collect();
+        assert_eq!(parsed(&without).remark(), None, "{words:?}");
+    }
+    assert_eq!(parsed(&["record", "--auto", "-q", "ls"]).remark(), None);
+    // After the command's name it is the command's.
+    assert_eq!(parsed(&["record", "ls", "--auto"]).remark(), None);
+    let mut commands = Flags::command();
+    for name in ["record", "create", "start"] {
+        let help = commands.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+        assert!(!help.contains("--auto"), "{help}");
+    }
+}

@@ -83,12 +83,6 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         "it is --max-size, as in `--max-size 500M`",
     ),
     (
-        &["record", "create", "start"],
-        &["--auto"],
-        "sizes are not kept: where records were discarded, the report prints the flags that would have held them all, such as \
-         `--subbuf-size 4M --num-subbuf 8`",
-    ),
-    (
         &["record"],
         &["--latency", "--min-duration", "--threshold", "--slow"],
         "what took longer is found in the trace, as in `strata view -f 'duration > 1ms' TRACE`",
