@@ -10,6 +10,9 @@ use strata_text::{clean_lines, json};
 
 use crate::pager;
 
+/// Further indent of the rest of a line that was broken \[column\].
+const CONTINUED: usize = 4;
+
 /// Writes `value` as JSON on one line. `of` is the command, for an error message.
 ///
 /// # Errors
@@ -62,6 +65,50 @@ pub fn paged(of: &str, text: &str, with_pager: bool) -> Result<()> {
         let _ = pipe.write_all(shown.as_bytes());
     }
     child.wait().map(drop).with_context(|| format!("{of}: cannot wait for the pager"))
+}
+
+/// Writes a text for people as [`paged`] does. On a terminal, lines that do not fit are broken between words.
+///
+/// # Errors
+/// Stdout cannot be written, or the pager has failed.
+pub fn paged_whole(of: &str, text: &str) -> Result<()> {
+    match terminal_columns().filter(|_| is_terminal()) {
+        Some(columns) => paged(of, &broken_lines(text, columns), true),
+        None => self::text(of, text),
+    }
+}
+
+/// Breaks lines of plain text that are wider than the terminal between words. What follows is indented by
+/// [`CONTINUED`] more columns.
+fn broken_lines(text: &str, columns: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let words = line.trim_start_matches(' ');
+        let indent = line.len() - words.len();
+        // On a terminal that is too narrow for the indent, lines are cut.
+        let continued = Some(indent + CONTINUED).filter(|continued| continued * 2 <= columns);
+        let mut used = indent;
+        out.push_str(&line[..indent]);
+        for (number, word) in words.split(' ').enumerate() {
+            let width = word.chars().count();
+            match continued {
+                Some(continued) if number > 0 && used + 1 + width > columns => {
+                    out.push('\n');
+                    out.extend(std::iter::repeat_n(' ', continued));
+                    used = continued;
+                }
+                _ if number > 0 => {
+                    out.push(' ');
+                    used += 1;
+                }
+                _ => {}
+            }
+            out.push_str(word);
+            used += width;
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// Cuts lines that a terminal would wrap, as the pager does. Commands to type stay whole.
@@ -186,6 +233,24 @@ pub fn is_terminal() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_do_not_fit_are_broken_between_words_and_keep_every_word() {
+        for (text, wanted) in [
+            (
+                "  fields { u32 a, u64 bc, string nam }\n",
+                "  fields { u32 a,\n      u64 bc,\n      string nam }\n",
+            ),
+            ("  a  b\n\n", "  a  b\n\n"),
+            (
+                "  a-word-that-is-too-long-by-itself x\n",
+                "  a-word-that-is-too-long-by-itself\n      x\n",
+            ),
+            ("        deep and deeper still\n", "        deep and deeper still\n"),
+        ] {
+            assert_eq!(broken_lines(text, 18), wanted, "{text:?}");
+        }
+    }
 
     #[test]
     fn lines_that_do_not_fit_are_cut_but_for_commands_and_colours_take_no_room() {

@@ -29,6 +29,12 @@ pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
             let mut out = BufWriter::new(stdout::raw());
             json::write(&mut out, &reader).and_then(|()| out.flush())
         }
+        false if stdout::is_terminal() => {
+            let mut all = Vec::new();
+            text(&mut all, &reader)?;
+            stdout::paged_whole("list", &String::from_utf8_lossy(&all))?;
+            Ok(())
+        }
         false => {
             let mut out = stdout::TextLines::new();
             text(&mut out, &reader).and_then(|()| out.flush())
