@@ -175,7 +175,7 @@ static uint32_t possible_cpus(void)
 		return last < STRATA_ABI_RING_NR_STREAMS_MAX ? last + 1 : last;
 	}
 	/*
-	 * Without /sys, the process' own CPUs are taken. A CPU with a higher number is counted in
+	 * The process' own CPUs are taken if there is no /sys. A CPU with a higher number is counted in
 	 * discarded_no_stream.
 	 */
 	if (!sched_getaffinity(0, sizeof(set), &set))

@@ -43,7 +43,7 @@ static void *this_thread(void)
 	return __builtin_thread_pointer();
 }
 
-/* Notes this thread. Returns 0 if there is no room. */
+/* Adds the calling thread to the noted threads. Returns 0 if there is no room. */
 static int note_thread(void)
 {
 	uint32_t i;

@@ -741,7 +741,7 @@ int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_
 	       is_kept_all_the_same(channel, state, program);
 }
 
-/* Largest payload: its size with header and contexts fits into 32 bits. */
+/* The size of the largest payload. With header and contexts it fits into 32 bits. */
 #define PAYLOAD_BYTES_MAX (UINT32_MAX - STRATA_USER_HEADROOM)
 
 /*

@@ -12,7 +12,7 @@
 
 STRATA_OF_THREAD uint64_t strata_thread;
 
-/* Whether libc's mutexes hold the id of their owner; compared with the kernel's answer when the process began. */
+/* True if libc's mutexes hold the id of their owner, which was compared with the kernel's answer when the process began. */
 static int libc_knows;
 
 #if defined(STRATA_OLDER_FIRST) && !defined(STRATA_RUNTIME_ARCHIVE)

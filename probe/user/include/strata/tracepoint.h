@@ -54,8 +54,7 @@
  *   strata_tracef("%d of %s", count, what);          strata_tracef:event, field msg
  *   strata_tracelog(WARNING, "%m");                  strata_tracelog:WARNING, field msg
  *
- * A mistake is an error of the compiler, whose text begins with "strata:". The compiler's own words alone come for names
- * that are no identifiers ("sold", my-app), for a field that is there twice, and for STRATA_SPAN() without braces around it.
+ * A mistake is an error of the compiler, whose text begins with "strata:".
  */
 #ifndef STRATA_TRACEPOINT_H
 #define STRATA_TRACEPOINT_H
@@ -73,64 +72,61 @@
 #pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
 #endif
 
-/* Makes a field whose name is only pasted, so that a macro of the same name is not expanded. */
+/* Makes a field whose name is only made a string, so that a macro of the same name is not expanded. */
 #define strata_int(name, ...)                                   \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_scalar, _of_##name, #name, _integer, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
+	(_scalar, #name, _integer, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
 #define strata_hex(name, ...)                                   \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_scalar, _of_##name, #name, _integer, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
+	(_scalar, #name, _integer, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
 #define strata_oct(name, ...)                                   \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_scalar, _of_##name, #name, _integer, 0, 8, STRATA_USER_NULL, __VA_ARGS__)
+	(_scalar, #name, _integer, 0, 8, STRATA_USER_NULL, __VA_ARGS__)
 #define strata_bin(name, ...)                                   \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_scalar, _of_##name, #name, _integer, 0, 2, STRATA_USER_NULL, __VA_ARGS__)
-#define strata_net(name, ...)                                                     \
-	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__))                   \
-	(_scalar, _of_##name, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 10, \
-	 STRATA_USER_NULL, __VA_ARGS__)
-#define strata_net_hex(name, ...)                                                 \
-	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__))                   \
-	(_scalar, _of_##name, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 16, \
-	 STRATA_USER_NULL, __VA_ARGS__)
-#define strata_bool(name, ...)                                                                   \
-	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__))                                  \
-	(_scalar, _of_##name, #name, _boolean, STRATA_ABI_USER_FIELD_BOOL, 10, STRATA_USER_NULL, \
-	 __VA_ARGS__)
+	(_scalar, #name, _integer, 0, 2, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_net(name, ...)                                   \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_scalar, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 10, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_net_hex(name, ...)                               \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_scalar, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 16, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_bool(name, ...)                                  \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_scalar, #name, _boolean, STRATA_ABI_USER_FIELD_BOOL, 10, STRATA_USER_NULL, __VA_ARGS__)
 #define strata_float(name, ...)                                 \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_scalar, _of_##name, #name, _real, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
+	(_scalar, #name, _real, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
 #define strata_pointer(name, ...)                               \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_scalar, _of_##name, #name, _address, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
+	(_scalar, #name, _address, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
 #define strata_enum(name, ...)                                    \
 	STRATA_USER_LABELLED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_scalar, _of_##name, #name, _integer, 0, 10, &strata_enumeration_##__VA_ARGS__)
+	(_scalar, #name, _integer, 0, 10, &strata_enumeration_##__VA_ARGS__)
 #define strata_string(name, ...)                                \
 	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_string, _of_##name, #name, __VA_ARGS__)
+	(_string, #name, __VA_ARGS__)
 #define strata_text(name, ...)                                   \
 	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_text, _of_##name, #name, __VA_ARGS__)
+	(_text, #name, __VA_ARGS__)
 #define strata_array(name, ...)                                  \
 	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_array, _of_##name, #name, _number, 0, 10, __VA_ARGS__)
+	(_array, #name, _number, 0, 10, __VA_ARGS__)
 #define strata_array_hex(name, ...)                              \
 	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_array, _of_##name, #name, _number, 0, 16, __VA_ARGS__)
+	(_array, #name, _number, 0, 16, __VA_ARGS__)
 #define strata_sequence(name, ...)                               \
 	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_sequence, _of_##name, #name, _number, 0, 10, __VA_ARGS__)
+	(_sequence, #name, _number, 0, 10, __VA_ARGS__)
 #define strata_sequence_hex(name, ...)                           \
 	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_sequence, _of_##name, #name, _number, 0, 16, __VA_ARGS__)
+	(_sequence, #name, _number, 0, 16, __VA_ARGS__)
 #define strata_text_sequence(name, ...)                          \
 	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_sequence, _of_##name, #name, _text, 0, 10, __VA_ARGS__)
+	(_sequence, #name, _text, 0, 10, __VA_ARGS__)
 #define strata_blob(name, ...)                                   \
 	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
-	(_sequence, _of_##name, #name, _blob, 0, 16, __VA_ARGS__)
+	(_sequence, #name, _blob, 0, 16, __VA_ARGS__)
 
 #ifdef __clang__
 #pragma clang diagnostic pop

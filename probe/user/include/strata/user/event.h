@@ -4,6 +4,7 @@
 #define STRATA_USER_EVENT_H
 
 #include <strata/user/fields.h>
+#include <strata/user/unique.h>
 
 /*
  * Up to version 16, clang takes all jumps of the assembler code of a function to lead to all labels of
@@ -37,6 +38,8 @@
 
 /* Puts names into a message without quotes, which gcc would show as \'. */
 #define STRATA_USER_NAME_ASSERT(provider, event, level)                                        \
+	STRATA_USER_IDENTIFIER_ASSERT("provider", provider);                                   \
+	STRATA_USER_IDENTIFIER_ASSERT("event", event);                                         \
 	STRATA_USER_ASSERT(sizeof(provider ":" event) <= STRATA_ABI_USER_NAME_MAX + 1,         \
 			   "strata: tracepoint " provider ":" event                            \
 			   ": its name has more than 255 bytes");                              \
@@ -158,20 +161,15 @@ STRATA_USER_INLINE _Bool strata_user_is_on(struct strata_tracepoint *tracepoint)
 #endif
 
 /* The level is pasted and the names are made strings before macros with the same names could be expanded. */
-#define STRATA_TRACE(provider, event, ...)                                            \
-	STRATA_USER_TRACE(#provider, #event, strata_event_##event##_of_##provider, 0, \
-			  strata_level_##__VA_ARGS__)
+#define STRATA_TRACE(provider, event, ...) \
+	STRATA_USER_TRACE(#provider, #event, 0, strata_level_##__VA_ARGS__)
 
-/*
- * The enumerator has no other use than to be an identifier. @role: 0, or STRATA_USER_SPAN_BEGINS.
- */
-#define STRATA_USER_TRACE(provider, event, identifier, role, ...)                             \
+/* Records an event of one statement. The role of the event is 0 or STRATA_USER_SPAN_BEGINS. */
+#define STRATA_USER_TRACE(provider, event, role, ...)                                         \
 	do {                                                                                  \
-		enum {                                                                        \
-			identifier                                                            \
-		};                                                                            \
 		STRATA_USER_NAME_ASSERT(provider, event, STRATA_USER_HEAD(__VA_ARGS__))       \
 		STRATA_USER_FIELDS_ASSERT("tracepoint " provider ":" event, __VA_ARGS__)      \
+		STRATA_USER_UNIQUE_ASSERT(__VA_ARGS__)                                        \
 		STRATA_USER_FOREACH(STRATA_USER_TYPES, ~, __VA_ARGS__)                        \
 		STRATA_USER_FOREACH(STRATA_USER_CODES, strata_code, __VA_ARGS__)              \
 		STRATA_USER_DEFINE(provider, event,                                           \
@@ -198,8 +196,9 @@ STRATA_USER_INLINE _Bool strata_user_is_on(struct strata_tracepoint *tracepoint)
 	STRATA_USER_FIELDS_ASSERT("class " name, __VA_ARGS__)                                  \
 	STRATA_USER_FUNCTION __attribute__((unused)) void function(                            \
 		struct strata_tracepoint *strata_user_tracepoint, STRATA_USER_OPEN arguments){ \
-		STRATA_USER_FOREACH(STRATA_USER_TYPES, ~, __VA_ARGS__)                         \
-			STRATA_USER_WRITE(strata_user_tracepoint, __VA_ARGS__)                 \
+		STRATA_USER_UNIQUE_ASSERT(__VA_ARGS__)                                         \
+			STRATA_USER_FOREACH(STRATA_USER_TYPES, ~, __VA_ARGS__)                 \
+				STRATA_USER_WRITE(strata_user_tracepoint, __VA_ARGS__)         \
 	} STRATA_USER_FOREACH(STRATA_USER_ASK, (code, arguments), __VA_ARGS__)                 \
 		STRATA_USER_CONSTANT struct strata_field fields[] = { STRATA_USER_FOREACH(     \
 			STRATA_USER_DESCRIBE, code, __VA_ARGS__) STRATA_USER_FIELD_END }

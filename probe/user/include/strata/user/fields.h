@@ -4,14 +4,15 @@
  *
  * A field is one of six tuples, whose last element is an expression of the user's:
  *
- *   (_scalar,   id, "name", kind, flags, base, enumeration, expression)
- *   (_string,   id, "name", expression)
- *   (_array,    id, "name", kind, flags, base, pointer, count)        kind: _number
- *   (_text,     id, "name", pointer, count)
- *   (_sequence, id, "name", kind, flags, base, pointer, count)        kind: _number, _text, _blob
- *   (_lacking,  id, "name", "what")                                   of which only TYPES makes something
+ *   (_scalar,   "name", kind, flags, base, enumeration, expression)
+ *   (_string,   "name", expression)
+ *   (_array,    "name", kind, flags, base, pointer, count)        kind: _number
+ *   (_text,     "name", pointer, count)
+ *   (_sequence, "name", kind, flags, base, pointer, count)        kind: _number, _text, _blob
+ *   (_lacking,  "name", "what")                                   of which only TYPES makes something
  *
- * and a pass is a macro for each of them, PASS##_scalar(context, id, "name", ...) and so on. In a block:
+ * and a pass is a macro for each of them, PASS##_scalar(context, id, "name", ...) and so on, where id is "_of_" and the
+ * field's number, counted from the end. In a block:
  *
  *   TYPES     a type and a type code for each field, and what is asserted of it
  *   DESCRIBE  its struct strata_field; context: what the type codes' names begin with
@@ -32,27 +33,25 @@
 #include <strata/user/types.h>
 
 /* Makes the tuple of a field, depending on the number of arguments after its name. */
-#define STRATA_USER_VALUED(given)		   STRATA_USER_PASTE(STRATA_USER_VALUED_, given)
-#define STRATA_USER_VALUED_0(shape, id, name, ...) (_lacking, id, name, "its value is not given")
-#define STRATA_USER_VALUED_1(...)		   (__VA_ARGS__)
-#define STRATA_USER_VALUED_2(...)		   (__VA_ARGS__)
-#define STRATA_USER_LABELLED(given)		   STRATA_USER_PASTE(STRATA_USER_LABELLED_, given)
-#define STRATA_USER_LABELLED_0(shape, id, name, ...) \
-	(_lacking, id, name, "its enumeration and value are not given")
-#define STRATA_USER_LABELLED_1(shape, id, name, ...) (_lacking, id, name, "its value is not given")
-#define STRATA_USER_LABELLED_2(...)		     (__VA_ARGS__)
-#define STRATA_USER_COUNTED(given)		     STRATA_USER_PASTE(STRATA_USER_COUNTED_, given)
-#define STRATA_USER_COUNTED_0(shape, id, name, ...) \
-	(_lacking, id, name, "its pointer and number of elements are not given")
-#define STRATA_USER_COUNTED_1(shape, id, name, ...) \
-	(_lacking, id, name, "its number of elements is not given")
+#define STRATA_USER_VALUED(given)	       STRATA_USER_PASTE(STRATA_USER_VALUED_, given)
+#define STRATA_USER_VALUED_0(shape, name, ...) (_lacking, name, "its value is not given")
+#define STRATA_USER_VALUED_1(...)	       (__VA_ARGS__)
+#define STRATA_USER_VALUED_2(...)	       (__VA_ARGS__)
+#define STRATA_USER_LABELLED(given)	       STRATA_USER_PASTE(STRATA_USER_LABELLED_, given)
+#define STRATA_USER_LABELLED_0(shape, name, ...) \
+	(_lacking, name, "its enumeration and value are not given")
+#define STRATA_USER_LABELLED_1(shape, name, ...) (_lacking, name, "its value is not given")
+#define STRATA_USER_LABELLED_2(...)		 (__VA_ARGS__)
+#define STRATA_USER_COUNTED(given)		 STRATA_USER_PASTE(STRATA_USER_COUNTED_, given)
+#define STRATA_USER_COUNTED_0(shape, name, ...) \
+	(_lacking, name, "its pointer and number of elements are not given")
+#define STRATA_USER_COUNTED_1(shape, name, ...) \
+	(_lacking, name, "its number of elements is not given")
 #define STRATA_USER_COUNTED_2(...) (__VA_ARGS__)
 
-/* Makes an enumerator of a field's name, so that the compiler reports two fields with the same name. */
-#define STRATA_USER_UNIQUE(id, name)                                                 \
-	enum {                                                                       \
-		strata_duplicate_field##id                                           \
-	};                                                                           \
+/* Asserts what holds for the name of any field. */
+#define STRATA_USER_FIELD_NAME_ASSERT(name)                                          \
+	STRATA_USER_IDENTIFIER_ASSERT("field", name);                                \
 	STRATA_USER_FIELD_ASSERT(name, sizeof(name) <= STRATA_ABI_USER_NAME_MAX + 1, \
 				 "its name has more than 255 bytes");
 #define STRATA_USER_FIELD_ASSERT(name, condition, text) \
@@ -121,17 +120,17 @@
 
 /* The pass TYPES defines a field's given and stored types, and tests them. */
 #define STRATA_USER_TYPES_scalar(context, id, name, kind, flags, base, enumeration, ...) \
-	STRATA_USER_UNIQUE(id, name)                                                     \
+	STRATA_USER_FIELD_NAME_ASSERT(name)                                              \
 	typedef STRATA_USER_TYPE(__VA_ARGS__) strata_type##id STRATA_USER_UNUSED;        \
 	STRATA_USER_ASSERT##kind(name, strata_type##id);                                 \
 	typedef STRATA_USER_STORED##kind(strata_type##id) strata_stored##id STRATA_USER_UNUSED;
 #define STRATA_USER_TYPES_string(context, id, name, ...)                          \
-	STRATA_USER_UNIQUE(id, name)                                              \
+	STRATA_USER_FIELD_NAME_ASSERT(name)                                       \
 	typedef STRATA_USER_TYPE(__VA_ARGS__) strata_type##id STRATA_USER_UNUSED; \
 	STRATA_USER_FIELD_ASSERT(name, STRATA_USER_IS_STRING(strata_type##id),    \
 				 "its value is not a const char *");
 #define STRATA_USER_TYPES_POINTER(id, name, pointer)                          \
-	STRATA_USER_UNIQUE(id, name)                                          \
+	STRATA_USER_FIELD_NAME_ASSERT(name)                                   \
 	typedef STRATA_USER_TYPE(pointer) strata_type##id STRATA_USER_UNUSED; \
 	STRATA_USER_FIELD_ASSERT(name, STRATA_USER_IS_POINTER(strata_type##id), "it is no pointer");
 #define STRATA_USER_TYPES_ELEMENT(id, name, kind, pointer)                          \

@@ -4,7 +4,7 @@
  * a log level. No macro here is called with an empty variable argument: ISO C11 has none.
  *
  * A list of fields has one more element in front, which is not visited; so it is never empty. A field is
- * a tuple (_shape, identifier, "name", ...), made by the macros of fields.h.
+ * a tuple (_shape, "name", ...), made by the macros of fields.h.
  */
 #ifndef STRATA_USER_FOREACH_H
 #define STRATA_USER_FOREACH_H
@@ -82,7 +82,7 @@
 	given
 
 /*
- * STRATA_USER_FOREACH(visit, context, list...) - STRATA_USER_CALL(visit, context, field) for each field,
+ * STRATA_USER_FOREACH(visit, context, list...) - STRATA_USER_CALL(visit, context, id, field) for each field,
  * with nothing between them. With more than 32 fields: nothing, an assertion says so elsewhere.
  */
 #define STRATA_USER_FOREACH(visit, context, ...)                                \
@@ -90,90 +90,92 @@
 	(visit, context, __VA_ARGS__, ~)
 
 /*
- * Calls visit##shape(context, identifier, "name", ...) for one field, whose macro has expanded to what is in
+ * Calls visit##shape(context, id, "name", ...) for one field, whose macro has expanded to what is in
  * parentheses.
  */
-#define STRATA_USER_CALL(visit, context, field) \
-	STRATA_USER_CALL_IF(STRATA_USER_IN_PARENS(field), visit, context, field)
-#define STRATA_USER_CALL_IF(is, visit, context, field) \
-	STRATA_USER_CALL_IF_(is, visit, context, field)
-#define STRATA_USER_CALL_IF_(is, visit, context, field) \
-	STRATA_USER_CALL_IF_##is(visit, context, field)
-#define STRATA_USER_CALL_IF_1(visit, context, field) \
-	STRATA_USER_CALL_(visit, context, STRATA_USER_FIELD_OF field)
-#define STRATA_USER_CALL_IF_0(visit, context, field) \
-	visit##_lacking(                             \
-		context, _that_is_none, #field,      \
+#define STRATA_USER_CALL(visit, context, id, field) \
+	STRATA_USER_CALL_IF(STRATA_USER_IN_PARENS(field), visit, context, id, field)
+#define STRATA_USER_CALL_IF(is, visit, context, id, field) \
+	STRATA_USER_CALL_IF_(is, visit, context, id, field)
+#define STRATA_USER_CALL_IF_(is, visit, context, id, field) \
+	STRATA_USER_CALL_IF_##is(visit, context, id, field)
+#define STRATA_USER_CALL_IF_1(visit, context, id, field) \
+	STRATA_USER_CALL_(visit, context, id, STRATA_USER_FIELD_OF field)
+#define STRATA_USER_CALL_IF_0(visit, context, id, field) \
+	visit##_lacking(                                 \
+		context, id, #field,                     \
 		"there is no such kind of field; those that there are stand in strata/tracepoint.h")
-#define STRATA_USER_FIELD_OF(...)			   __VA_ARGS__
-#define STRATA_USER_CALL_(visit, context, ...)		   STRATA_USER_CALL_SHAPE(visit, context, __VA_ARGS__)
-#define STRATA_USER_CALL_SHAPE(visit, context, shape, ...) visit##shape(context, __VA_ARGS__)
+#define STRATA_USER_FIELD_OF(...) __VA_ARGS__
+#define STRATA_USER_CALL_(visit, context, id, ...) \
+	STRATA_USER_CALL_SHAPE(visit, context, id, __VA_ARGS__)
+#define STRATA_USER_CALL_SHAPE(visit, context, id, shape, ...) \
+	visit##shape(context, id, __VA_ARGS__)
 
 #define STRATA_USER_FOREACH_33(v, c, h, ...)
 #define STRATA_USER_FOREACH_0(v, c, h, ...)
 #define STRATA_USER_FOREACH_1(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_0(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_1, f) STRATA_USER_FOREACH_0(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_2(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_1(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_2, f) STRATA_USER_FOREACH_1(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_3(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_2(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_3, f) STRATA_USER_FOREACH_2(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_4(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_3(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_4, f) STRATA_USER_FOREACH_3(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_5(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_4(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_5, f) STRATA_USER_FOREACH_4(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_6(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_5(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_6, f) STRATA_USER_FOREACH_5(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_7(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_6(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_7, f) STRATA_USER_FOREACH_6(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_8(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_7(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_8, f) STRATA_USER_FOREACH_7(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_9(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_8(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_9, f) STRATA_USER_FOREACH_8(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_10(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_9(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_10, f) STRATA_USER_FOREACH_9(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_11(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_10(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_11, f) STRATA_USER_FOREACH_10(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_12(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_11(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_12, f) STRATA_USER_FOREACH_11(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_13(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_12(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_13, f) STRATA_USER_FOREACH_12(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_14(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_13(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_14, f) STRATA_USER_FOREACH_13(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_15(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_14(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_15, f) STRATA_USER_FOREACH_14(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_16(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_15(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_16, f) STRATA_USER_FOREACH_15(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_17(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_16(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_17, f) STRATA_USER_FOREACH_16(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_18(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_17(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_18, f) STRATA_USER_FOREACH_17(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_19(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_18(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_19, f) STRATA_USER_FOREACH_18(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_20(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_19(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_20, f) STRATA_USER_FOREACH_19(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_21(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_20(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_21, f) STRATA_USER_FOREACH_20(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_22(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_21(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_22, f) STRATA_USER_FOREACH_21(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_23(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_22(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_23, f) STRATA_USER_FOREACH_22(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_24(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_23(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_24, f) STRATA_USER_FOREACH_23(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_25(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_24(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_25, f) STRATA_USER_FOREACH_24(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_26(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_25(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_26, f) STRATA_USER_FOREACH_25(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_27(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_26(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_27, f) STRATA_USER_FOREACH_26(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_28(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_27(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_28, f) STRATA_USER_FOREACH_27(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_29(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_28(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_29, f) STRATA_USER_FOREACH_28(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_30(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_29(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_30, f) STRATA_USER_FOREACH_29(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_31(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_30(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_31, f) STRATA_USER_FOREACH_30(v, c, h, __VA_ARGS__)
 #define STRATA_USER_FOREACH_32(v, c, h, f, ...) \
-	STRATA_USER_CALL(v, c, f) STRATA_USER_FOREACH_31(v, c, h, __VA_ARGS__)
+	STRATA_USER_CALL(v, c, _of_32, f) STRATA_USER_FOREACH_31(v, c, h, __VA_ARGS__)
 
 #endif /* STRATA_USER_FOREACH_H */

@@ -84,7 +84,7 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_par
 }
 
 /*
- * Measures a sequence. A length that does not fit into its type, such as a negative one, makes the record too large.
+ * Measures the bytes of a sequence with its length. A length that does not fit into its type, such as a negative one, makes the record too large.
  */
 STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_sequence(struct strata_lttng_part *part,
 							   uint64_t bytes, const void *at,

@@ -69,12 +69,42 @@ STRATA_USER_INLINE void strata_user_span_leave(struct strata_user_span *span)
 #endif
 
 /*
+ * Declares a type in the block. If a span is the body of an "if" without braces, only this declaration is, and it does not
+ * hold for what follows: there the name is of an incomplete type in C++, and in C of the type that is declared here, or
+ * in a block around.
+ */
+#ifdef __cplusplus
+extern "C++" {
+namespace strata_user
+{
+template <class T, class = void> struct is_complete {
+	static constexpr bool value = false;
+};
+template <class T> struct is_complete<T, decltype(void(sizeof(T)))> {
+	static constexpr bool value = true;
+};
+} // namespace strata_user
+}
+#define STRATA_USER_SPAN_BLOCK(name) \
+	struct name {                \
+		char member;         \
+	}
+#define STRATA_USER_IN_SPAN_BLOCK(name) (::strata_user::is_complete<struct name>::value)
+#else
+typedef struct strata_user_span_block strata_user_no_span_block;
+#define STRATA_USER_SPAN_BLOCK(name) struct strata_user_span_block
+#define STRATA_USER_IN_SPAN_BLOCK(name) \
+	(!STRATA_USER_SAME(struct strata_user_span_block *, strata_user_no_span_block *))
+#endif
+
+/*
  * Records a span as STRATA_TRACE() records an event. The variable's name has the line in it, since
  * spans of one name may be nested.
  */
 #define STRATA_SPAN(provider, event, ...)                                            \
-	STRATA_USER_SPAN(#provider, #event, strata_span_##event##_of_##provider,     \
-			 STRATA_USER_SPAN_NAME(strata_user_span_of_line_, __LINE__), \
+	STRATA_USER_SPAN(#provider, #event,                                          \
+			 STRATA_USER_SPAN_NAME(strata_span_needs_braces_, __LINE__), \
+			 STRATA_USER_SPAN_NAME(strata_user_span_block_, __LINE__),   \
 			 strata_level_##__VA_ARGS__)
 #define STRATA_USER_SPAN_NAME(name, line)  STRATA_USER_SPAN_NAME_(name, line)
 #define STRATA_USER_SPAN_NAME_(name, line) name##line
@@ -83,17 +113,21 @@ STRATA_USER_INLINE void strata_user_span_leave(struct strata_user_span *span)
  * Records the begin first: if computing a field's value throws an exception, neither end is recorded, and no begin
  * lacks its end.
  */
-#define STRATA_USER_SPAN(provider, event, identifier, variable, ...)                     \
-	STRATA_USER_SPAN_VARIABLE(variable);                                             \
-	STRATA_USER_TRACE(provider, event "_begin", identifier, STRATA_USER_SPAN_BEGINS, \
-			  __VA_ARGS__);                                                  \
-	do {                                                                             \
-		STRATA_USER_DEFINE_OF(provider, event "_end",                            \
-				      STRATA_USER_LEVEL(STRATA_USER_HEAD(__VA_ARGS__)) | \
-					      STRATA_USER_SPAN_ENDS,                     \
-				      strata_fields_of_span_end, 0)                      \
-		if (STRATA_USER_IS_ON(STRATA_USER_THIS_OF))                              \
-			variable.end = &STRATA_USER_THIS_OF;                             \
+#define STRATA_USER_SPAN(provider, event, variable, block, ...)                            \
+	STRATA_USER_SPAN_BLOCK(block);                                                     \
+	STRATA_USER_ASSERT(STRATA_USER_IN_SPAN_BLOCK(block),                               \
+			   "strata: span " provider ":" event                              \
+			   ": it needs braces around it, as in: if (...) { "               \
+			   "STRATA_SPAN(...); }");                                         \
+	STRATA_USER_SPAN_VARIABLE(variable);                                               \
+	STRATA_USER_TRACE(provider, event "_begin", STRATA_USER_SPAN_BEGINS, __VA_ARGS__); \
+	do {                                                                               \
+		STRATA_USER_DEFINE_OF(provider, event "_end",                              \
+				      STRATA_USER_LEVEL(STRATA_USER_HEAD(__VA_ARGS__)) |   \
+					      STRATA_USER_SPAN_ENDS,                       \
+				      strata_fields_of_span_end, 0)                        \
+		if (STRATA_USER_IS_ON(STRATA_USER_THIS_OF))                                \
+			variable.end = &STRATA_USER_THIS_OF;                               \
 	} while (0)
 
 #endif /* STRATA_USER_SPAN_H */

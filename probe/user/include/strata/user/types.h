@@ -18,6 +18,12 @@
 #define STRATA_USER_CODE_UNSIGNED(bytes) \
 	((bytes) == 1 ? 0 : (bytes) == 2 ? 1 : (bytes) == 4 ? 2 : 3)
 
+/* The ASCII characters that no identifier contains. Bytes above ASCII may be part of a letter. */
+#define STRATA_USER_NOT_IN_NAMES " !\"#%&'()*+,-./:;<=>?@[\\]^`{|}~"
+
+#define STRATA_USER_NO_IDENTIFIER \
+	"its name is no identifier: write letters, digits and underscores, without quotes"
+
 #ifdef __cplusplus
 
 #if __cplusplus < 201402L
@@ -63,10 +69,20 @@ template <class T>
 constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 		     (is_float<T> ? STRATA_USER_CODE_FLOAT :
 				    (number<T>::has_sign ? STRATA_USER_CODE_SIGNED : 0));
+
+constexpr bool is_identifier(const char *name)
+{
+	for (; *name; name++) {
+		if (__builtin_strchr(STRATA_USER_NOT_IN_NAMES, *name))
+			return false;
+	}
+	return true;
+}
 } // namespace strata_user
 }
 
-#define STRATA_USER_ASSERT(condition, text) static_assert(condition, text)
+#define STRATA_USER_ASSERT(condition, text)	   static_assert(condition, text)
+#define STRATA_USER_ASSERT_FOLDED(condition, text) static_assert(condition, text)
 
 #define STRATA_USER_NULL nullptr
 
@@ -88,7 +104,9 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 
 #else
 
-#define STRATA_USER_ASSERT(condition, text) _Static_assert(condition, text)
+#define STRATA_USER_ASSERT(condition, text)	   _Static_assert(condition, text)
+/* Asserts what is constant only for a compiler that folds calls of its own functions. */
+#define STRATA_USER_ASSERT_FOLDED(condition, text) __extension__ _Static_assert(condition, text)
 
 #define STRATA_USER_NULL ((void *)0)
 
@@ -144,6 +162,36 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 						    __builtin_choose_expr(sizeof(type) == 4, \
 									  (four)0, (eight)0)))
 
+#endif
+
+/*
+ * Asserts that a name, which the preprocessor has made a string, is an identifier. @what: of what, such as "field". In
+ * C, clang takes no pointer into a string for constant, but looks for a character in one for this attribute.
+ */
+#ifdef __cplusplus
+#define STRATA_USER_IDENTIFIER_ASSERT(what, name)              \
+	STRATA_USER_ASSERT(::strata_user::is_identifier(name), \
+			   "strata: " what " " name ": " STRATA_USER_NO_IDENTIFIER)
+#elif !defined(__clang__)
+#define STRATA_USER_IDENTIFIER_ASSERT(what, name)                                      \
+	STRATA_USER_ASSERT_FOLDED(__builtin_strcspn(name, STRATA_USER_NOT_IN_NAMES) == \
+					  sizeof(name) - 1,                            \
+				  "strata: " what " " name ": " STRATA_USER_NO_IDENTIFIER)
+#else
+#define STRATA_USER_HAS(name, character) __builtin_strchr(name, character) ||
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wgcc-compat"
+static __inline__ char strata_user_is_identifier(const char *name) __attribute__((
+	unused,
+	diagnose_if(STRATA_USER_HAS(name, '"') STRATA_USER_HAS(name, '-') STRATA_USER_HAS(name, '.')
+			    STRATA_USER_HAS(name, ':') STRATA_USER_HAS(name, '/')
+				    STRATA_USER_HAS(name, ' ') STRATA_USER_HAS(name, '(')
+					    STRATA_USER_HAS(name, '+') STRATA_USER_HAS(name, '*')
+						    STRATA_USER_HAS(name, '>') 0,
+		    "strata: " STRATA_USER_NO_IDENTIFIER, "error")));
+#pragma clang diagnostic pop
+#define STRATA_USER_IDENTIFIER_ASSERT(what, name) \
+	STRATA_USER_ASSERT(sizeof(strata_user_is_identifier(name)) == 1, what)
 #endif
 
 #define STRATA_USER_IS_STRING(type) \

@@ -27,7 +27,7 @@ void mistakes(int i, double real, const char *s, const int *words);
 STRATA_CLASS(wrong, (int n), strata_string(n, n));
 #endif
 
-/* class_with_a_field_given_twice: strata_duplicate_field_of_same */
+/* class_with_a_field_given_twice: strata: field same: the event has another field of this name */
 #ifdef class_with_a_field_given_twice
 STRATA_CLASS(wrong, (int n), strata_int(same, n), strata_int(same, n));
 #endif
@@ -55,6 +55,21 @@ STRATA_EVENT(app, wrong, INFO, nothing);
 /* event_declared_twice: strata_event_good_of_app */
 #ifdef event_declared_twice
 STRATA_EVENT(app, good, INFO, good);
+#endif
+
+/* event_in_quotes: its name is no identifier */
+#ifdef event_in_quotes
+STRATA_EVENT("app", wrong, INFO, good);
+#endif
+
+/* event_with_a_dash: its name is no identifier */
+#ifdef event_with_a_dash
+STRATA_EVENT(app, half-good, INFO, good);
+#endif
+
+/* field_of_a_class_in_quotes: its name is no identifier */
+#ifdef field_of_a_class_in_quotes
+STRATA_CLASS(wrong, (int n), strata_int("n", n));
 #endif
 
 /* label_range_backwards: strata: the range of a label ends below its begin */
@@ -265,7 +280,7 @@ void mistakes(int i, double real, const char *s, const int *words)
 	STRATA_TRACE(app, wrong, INFO, strata_blob(n, i, 4));
 #endif
 
-/* field_given_twice: strata_duplicate_field_of_same */
+/* field_given_twice: strata: field same: the event has another field of this name */
 #ifdef field_given_twice
 	STRATA_TRACE(app, wrong, INFO, strata_int(same, i), strata_int(other, i), strata_hex(same, i));
 #endif
@@ -310,9 +325,54 @@ void mistakes(int i, double real, const char *s, const int *words)
 	strata_tracelog(WORSE, "x");
 #endif
 
-/* names_in_quotes: valid preprocessing token */
+/* names_in_quotes: its name is no identifier: write letters, digits and underscores, without quotes */
 #ifdef names_in_quotes
 	STRATA_TRACE("app", "wrong", INFO);
+#endif
+
+/* provider_with_a_dash: its name is no identifier */
+#ifdef provider_with_a_dash
+	STRATA_TRACE(my-app, wrong, INFO);
+#endif
+
+/* event_of_two_words: its name is no identifier */
+#ifdef event_of_two_words
+	STRATA_TRACE(app, order paid, INFO);
+#endif
+
+/* event_in_quotes_with_fields: its name is no identifier */
+#ifdef event_in_quotes_with_fields
+	STRATA_TRACE(app, "wrong", INFO, strata_int(i, i));
+#endif
+
+/* span_with_a_dot: its name is no identifier */
+#ifdef span_with_a_dot
+	STRATA_SPAN(app, wrong.span, INFO);
+#endif
+
+/* field_in_quotes: its name is no identifier */
+#ifdef field_in_quotes
+	STRATA_TRACE(app, wrong, INFO, strata_int("n", i));
+#endif
+
+/* field_with_a_dash: its name is no identifier */
+#ifdef field_with_a_dash
+	STRATA_TRACE(app, wrong, INFO, strata_string(user-name, s));
+#endif
+
+/* field_given_twice_among_32: strata: field fa0: the event has another field of this name */
+#ifdef field_given_twice_among_32
+	STRATA_TRACE(app, wrong, INFO, EIGHT(f, a), EIGHT(f, b), EIGHT(f, c), strata_hex(fa0, i));
+#endif
+
+/* span_without_braces: strata: span app:wrong: it needs braces around it, as in: if (...) { STRATA_SPAN(...); } */
+#ifdef span_without_braces
+	if (i) STRATA_SPAN(app, wrong, INFO, strata_int(i, i));
+#endif
+
+/* span_without_braces_in_a_loop: strata: span app:wrong: it needs braces around it */
+#ifdef span_without_braces_in_a_loop
+	while (i--) STRATA_SPAN(app, wrong, INFO);
 #endif
 
 /* fields_33: strata: tracepoint app:wrong: it has more than 32 fields */
