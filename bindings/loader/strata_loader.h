@@ -4,7 +4,7 @@
  *
  * A binding includes this header in one file and calls strata_loader_open() once. Without the library the program goes on:
  * strata_loader_open() returns NULL and a sentence that says why. Where the environment has STRATA_VERBOSE, the sentence
- * is also printed, once.
+ * is also printed, once; not by a binding that prints it itself (STRATA_LOADER_SILENT).
  *
  * STRATA_LIBRARY in the environment names another file than "libstrata.so.0". Both variables are ignored in programs that
  * have more rights than their caller.
@@ -82,6 +82,9 @@ static inline const struct strata_loader *strata_loader_open(struct strata_loade
 	STRATA_LOADER_FIND(span_new_key, "strata_span_new_key");
 #undef STRATA_LOADER_FIND
 	if (failed) {
+#ifdef STRATA_LOADER_SILENT
+		verbose = NULL;
+#endif
 		if (verbose && *verbose)
 			fprintf(stderr, "strata: events of this program are not recorded: %s\n",
 				why);
