@@ -1,0 +1,3 @@
+module strata.dev/events
+
+go 1.18

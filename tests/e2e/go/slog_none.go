@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+
+//go:build !go1.21
+
+package main
+
+func logged() {}
+
+func benchSlog() {}
