@@ -11,7 +11,7 @@ use strata_analyze::counters::CounterRule;
 use strata_analyze::pipeline;
 use strata_analyze::render::When;
 use strata_ctf::read::{Follow, OpenError, OpenOptions, Reader, TimeRange};
-use strata_ui::{SavedPage, Server, Source, Traces};
+use strata_ui::{Awaited, Opener, SavedPage, Server, Source, Traces};
 
 use crate::reading::traces::TracesFlags;
 use crate::stdout;
@@ -44,6 +44,11 @@ pub struct UiFlags {
     /// Listen on this port of 127.0.0.1 [default: one that is free]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
+
+    /// Take the token of the address from FILE, which is made if there is none: a page that is open goes on when the
+    /// server is started again on its port
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "save")]
+    token_file: Option<PathBuf>,
 
     /// Draw a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
     #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
@@ -79,12 +84,20 @@ pub fn run(flags: &UiFlags) -> Result<u8> {
     if flags.takes_snapshots {
         return recorder::serve(flags.traces.only_session().unwrap_or_default());
     }
-    let (traces, snapshots) = match recorder::flight_recorder(flags.traces.only_session()) {
-        Some(name) if flags.save.is_none() && !flags.compare => {
-            let mut snapshots = recorder::snapshots_of(name)?;
-            let first = snapshots.take().map_err(anyhow::Error::msg)?;
-            say(format!("snapshot of session '{name}': {}", first.typed));
-            (vec![first], Some(snapshots))
+    let (traces, snapshots, awaited) = match recorder::flight_recorder(flags.traces.only_session())
+    {
+        Some(of) if flags.save.is_none() && !flags.compare => {
+            let mut snapshots = recorder::snapshots_of(of.name)?;
+            if of.holds_records {
+                let first = snapshots.take().map_err(anyhow::Error::msg)?;
+                say(format!("snapshot of session '{}': {}", of.name, first.typed));
+                (vec![first], Some(snapshots), None)
+            } else {
+                let text = recorder::nothing_yet(of.name);
+                say(format!("{text}. The page waits for the first one"));
+                let awaited = Awaited { title: of.name.to_owned(), text, opener: None };
+                (Vec::new(), Some(snapshots), Some(awaited))
+            }
         }
         _ => {
             let paths = flags.traces.paths()?;
@@ -94,13 +107,27 @@ pub fn run(flags: &UiFlags) -> Result<u8> {
             if let Some(file) = &flags.save {
                 return save(flags, file, &paths);
             }
-            (traces_of(flags, paths)?, None)
+            match awaited_traces(flags, &paths) {
+                Some(awaited) => {
+                    say(format!("{}. The page waits for the first one", awaited.text));
+                    (Vec::new(), None, Some(awaited))
+                }
+                None => (traces_of(flags.compare, paths)?, None, None),
+            }
         }
     };
     let was_root = rustix::process::geteuid().is_root();
     let mut server = Server::new(traces, flags.port, flags.counters.clone())?;
     if let Some(snapshots) = snapshots {
         server = server.with_snapshots(snapshots);
+    }
+    if let Some(awaited) = awaited {
+        server = server.with_awaited(awaited);
+    }
+    if let Some(file) = &flags.token_file {
+        let token = strata_ui::token_of(file);
+        let context = || format!("ui: --token-file {}", file.display());
+        server = server.with_token(token.with_context(context)?);
     }
     let ready = server.ready()?;
     let address = ready.address();
@@ -128,12 +155,12 @@ pub fn run(flags: &UiFlags) -> Result<u8> {
 }
 
 /// Opens what is shown: all traces as one, or two of them beside each other.
-fn traces_of(flags: &UiFlags, paths: Vec<PathBuf>) -> Result<Vec<Traces>> {
+fn traces_of(compares: bool, paths: Vec<PathBuf>) -> Result<Vec<Traces>> {
     let open = |paths: Vec<PathBuf>| {
         let typed = paths.iter().map(|path| units::typed(path)).collect::<Vec<_>>().join(" ");
         Ok(Traces { source: open_source(&paths)?, paths, typed })
     };
-    if !flags.compare {
+    if !compares {
         return Ok(vec![open(paths)?]);
     }
     if paths.len() != 2 {
@@ -221,7 +248,7 @@ fn saved_page(flags: &UiFlags, paths: &[PathBuf]) -> Result<SavedPage> {
 /// Opens the traces; they are followed if one of them is being recorded.
 fn open_source(paths: &[PathBuf]) -> Result<Source> {
     if paths.iter().any(|path| Follow::is_recorded(path)) {
-        return Ok(Source::Growing(Box::new(await_traces(paths)?)));
+        return Ok(Source::Growing(Box::new(Follow::open(paths, OpenOptions::default())?)));
     }
     let reader = Reader::open(paths)?;
     match reader.traces().iter().any(|trace| Follow::is_recorded(trace.path())) {
@@ -230,27 +257,36 @@ fn open_source(paths: &[PathBuf]) -> Result<Source> {
     }
 }
 
-/// Period at which a recording without traces is checked for its first one.
-const PERIOD: Duration = Duration::from_millis(100);
-
-/// Opens traces that are being recorded, as soon as there is one.
-fn await_traces(paths: &[PathBuf]) -> Result<Follow> {
-    let mut is_said = false;
-    loop {
-        let error = match Follow::open(paths, OpenOptions::default()) {
-            Ok(follow) => return Ok(follow),
-            Err(error) => error,
-        };
-        let is_recorded = paths.iter().any(|path| Follow::is_recorded(path));
-        if !matches!(error, OpenError::NoTrace { .. }) || !is_recorded {
-            return Err(error.into());
-        }
-        if !std::mem::replace(&mut is_said, true) {
-            say("nothing is recorded yet: the address comes with the first event. Ctrl-C ends it"
-                .to_owned());
-        }
-        std::thread::sleep(PERIOD);
+/// Returns what is to be waited for, if one of the traces is being recorded and has no event yet.
+fn awaited_traces(flags: &UiFlags, paths: &[PathBuf]) -> Option<Awaited> {
+    let has_nothing = |paths: &[PathBuf]| {
+        let opened = Follow::open(paths, OpenOptions::default());
+        matches!(opened, Err(OpenError::NoTrace { .. }))
+            && paths.iter().any(|path| Follow::is_recorded(path))
+    };
+    let awaits = match flags.compare {
+        true => paths.len() == 2 && paths.chunks(1).any(has_nothing),
+        false => has_nothing(paths),
+    };
+    if !awaits {
+        return None;
     }
+    let names = paths.iter().filter_map(|path| path.file_name());
+    let title: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+    let (compares, paths) = (flags.compare, paths.to_vec());
+    let opener: Opener = Box::new(move || match traces_of(compares, paths.clone()) {
+        Ok(traces) => Ok(Some(traces)),
+        Err(error) => match error.downcast_ref::<OpenError>() {
+            Some(OpenError::NoTrace { .. })
+                if paths.iter().any(|path| Follow::is_recorded(path)) =>
+            {
+                Ok(None)
+            }
+            _ => Err(format!("{error:#}")),
+        },
+    });
+    let text = "no event is recorded yet".to_owned();
+    Some(Awaited { title: title.join(", "), text, opener: Some(opener) })
 }
 
 fn say(text: String) {

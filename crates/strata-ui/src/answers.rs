@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 use strata_timeline::{CounterPlace, ThreadId, World};
 
 use crate::counter_coding::value;
+use crate::guests::as_json;
 use crate::item::{Item, Kind, KINDS};
 use crate::item_coding::put_item;
 use crate::lane::Lane;
@@ -149,6 +150,7 @@ pub fn meta(
         "left_out": model.maker.left_out,
         "failure": model.maker.failure.as_ref().map(ToString::to_string),
         "machines": world.machines,
+        "guests": as_json(&model.guests),
         "tracks": model.maker.tracks.len(),
         "names": model.maker.names.after(0, usize::MAX).count(),
     })
@@ -345,7 +347,12 @@ pub fn overview(model: &Model, base: Base) -> Value {
         })
     });
     let gaps: Vec<Value> = gaps.collect();
+    let stretches = model.overview.stretches().iter();
+    let stretches: Vec<Value> = stretches
+        .map(|&(from, to)| json!({ "from": base.since(from), "to": base.since(to) }))
+        .collect();
     json!({
+        "stretches": stretches,
         "from": base.since(from),
         "width": width,
         "counts": counts,

@@ -8,10 +8,12 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod awaited;
 mod command;
 mod connections;
 mod counter_coding;
 mod critical_path;
+mod guests;
 mod item;
 mod item_coding;
 mod item_store;
@@ -19,6 +21,7 @@ mod lane;
 mod lane_builder;
 mod model;
 mod name_table;
+mod outline;
 mod overview;
 mod query;
 mod readers;
@@ -33,9 +36,13 @@ mod snapshots;
 mod start_server;
 #[cfg(test)]
 mod testing;
+mod token_file;
 
+pub use awaited::{Awaited, Opener};
+pub use request_guard::Token;
 pub use rights::give_up_root;
 pub use saved_page::SavedPage;
 pub use shown::{Source, Traces};
 pub use snapshots::{SnapshotTaker, Snapshots};
 pub use start_server::{save, Ready, Server, StartError};
+pub use token_file::token_of;

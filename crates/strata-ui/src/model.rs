@@ -16,6 +16,7 @@ use strata_timeline::span_roles;
 use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline};
 
 use crate::command::Recorders;
+use crate::guests::{guests_of, Guest};
 use crate::lane_builder::Maker;
 use crate::overview::{Gap, Gaps, Overview};
 
@@ -39,6 +40,8 @@ pub struct Model {
     pub gaps: Gaps,
     /// The processes that recorded commands.
     pub recorders: Recorders,
+    /// Machines whose clocks are known only within limits.
+    pub guests: Vec<Guest>,
     /// Origin of each stream's records.
     pub streams: Vec<StreamSource>,
     /// Messages on the first places that cannot be read.
@@ -74,6 +77,7 @@ impl Model {
             overview: Overview::default(),
             gaps: Gaps::default(),
             recorders: Recorders::new(reader),
+            guests: guests_of(reader),
             streams: Sources::new(reader).streams,
             damage: Vec::new(),
             damages: 0,
@@ -210,6 +214,7 @@ impl SharedModel {
             if model.streams.len() < reader.streams().len() {
                 model.streams = Sources::new(reader).streams;
                 model.recorders = Recorders::new(reader);
+                model.guests = guests_of(reader);
             }
             model.timeline.grow(reader, || span_roles(reader, &[]));
             drop(model);

@@ -2,6 +2,9 @@
 
 /// The most columns: twice what is shown, so that there are always enough.
 const COLUMNS: usize = 4096;
+/// The shortest time without records that is stored \[ns\], and the most of them.
+const STRETCH: i64 = 1_000_000_000;
+const STRETCHES_MAX: usize = 256;
 /// The most gaps that are stored separately; later ones extend the last.
 pub const GAPS_MAX: usize = 1 << 16;
 
@@ -12,6 +15,9 @@ pub struct Overview {
     level: u8,
     first: i64,
     counts: Vec<u64>,
+    /// Time of the last record.
+    last: i64,
+    stretches: Vec<(i64, i64)>,
 }
 
 impl Overview {
@@ -19,9 +25,13 @@ impl Overview {
     #[inline]
     pub fn add(&mut self, time: i64) {
         if self.counts.is_empty() {
-            self.first = time;
+            (self.first, self.last) = (time, time);
             self.counts.push(0);
         }
+        if time.saturating_sub(self.last) >= STRETCH {
+            self.add_stretch(time);
+        }
+        self.last = self.last.max(time);
         loop {
             let column = (time >> self.level).saturating_sub(self.first >> self.level).max(0);
             let column = usize::try_from(column).unwrap_or(usize::MAX);
@@ -36,6 +46,23 @@ impl Overview {
             }
             self.widen();
         }
+    }
+
+    #[cold]
+    fn add_stretch(&mut self, to: i64) {
+        self.stretches.push((self.last, to));
+        if self.stretches.len() > STRETCHES_MAX {
+            let length = |&(_, &(from, to)): &(usize, &(i64, i64))| to.saturating_sub(from);
+            if let Some((shortest, _)) = self.stretches.iter().enumerate().min_by_key(length) {
+                self.stretches.remove(shortest);
+            }
+        }
+    }
+
+    /// Returns the longest times without a record: begin and end \[ns since 1970\], in the order of time.
+    #[must_use]
+    pub fn stretches(&self) -> &[(i64, i64)] {
+        &self.stretches
     }
 
     fn widen(&mut self) {
@@ -136,6 +163,21 @@ mod tests {
             }
             assert_eq!(counts, wanted);
         }
+    }
+
+    #[test]
+    fn longest_times_without_records_are_stored_and_shorter_ones_make_room() {
+        let mut overview = Overview::default();
+        let mut time = 1_000;
+        for n in 0..1000_i64 {
+            overview.add(time);
+            // Some 500 are long enough, and those later on are the longest.
+            time += if n % 2 == 0 { STRETCH - 1 } else { STRETCH + n };
+        }
+        let found = overview.stretches();
+        assert_eq!(found.len(), STRETCHES_MAX);
+        assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        assert!(found.iter().all(|&(from, to)| to - from >= STRETCH + 480), "{found:?}");
     }
 
     #[test]

@@ -28,6 +28,13 @@ impl Token {
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
+    /// Returns the token with this text; `None` if no token has it.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Token> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        (text.len() == 2 * TOKEN_BYTES && text.bytes().all(is_digit)).then(|| Token(text.into()))
+    }
+
     /// Token as it is written in the address.
     #[must_use]
     pub fn text(&self) -> &str {

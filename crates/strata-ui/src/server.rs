@@ -3,7 +3,7 @@
 //! | path | answer |
 //! |---|---|
 //! | `/`, `/app.js`, `/app.css` | the page |
-//! | `/v1/meta` | what the trace is, how far it is read |
+//! | `/v1/meta` | what the trace is, how far it is read; while there is none, what is waited for |
 //! | `/v1/ID/tracks?after=N` | tracks, with their sums |
 //! | `/v1/ID/names?from=N` | names by number |
 //! | `/v1/ID/overview` | records over time, gaps |
@@ -44,7 +44,7 @@ use crate::query::Query;
 use crate::records::records;
 use crate::report::{compare, compare_command, report};
 use crate::request_guard::{check_source, check_token, Token};
-use crate::shown::{pass, Shown};
+use crate::shown::{now, pass, Shown, Traces};
 use crate::snapshots::Snapshots;
 
 /// Limit on the size of a request's head \[byte\].
@@ -82,6 +82,8 @@ pub struct App {
     counters: Vec<CounterRule>,
     /// The flight recorder, if the page may take snapshots of one.
     snapshots: Option<Mutex<Snapshots>>,
+    /// The title of the page, and what it waits for, while there is no trace.
+    awaited: RwLock<(String, String)>,
 }
 
 impl App {
@@ -94,7 +96,49 @@ impl App {
         snapshots: Option<Snapshots>,
     ) -> App {
         let snapshots = snapshots.map(Mutex::new);
-        App { shown: RwLock::new(shown), token, counters, snapshots }
+        let (shown, awaited) = (RwLock::new(shown), RwLock::default());
+        App { shown, token, counters, snapshots, awaited }
+    }
+
+    /// Fields that are drawn as counters.
+    #[must_use]
+    pub fn counters(&self) -> &[CounterRule] {
+        &self.counters
+    }
+
+    /// Returns true while there is no trace.
+    #[must_use]
+    pub fn is_awaiting(&self) -> bool {
+        self.shown().is_empty()
+    }
+
+    /// Sets the title of the page, and the text that says what it waits for.
+    pub fn awaits_as(&self, title: &str, text: &str) {
+        let mut awaited = self.awaited.write().unwrap_or_else(PoisonError::into_inner);
+        *awaited = (title.to_owned(), text.to_owned());
+    }
+
+    /// Sets the text that says what the page waits for.
+    pub fn awaits(&self, text: &str) {
+        let mut awaited = self.awaited.write().unwrap_or_else(PoisonError::into_inner);
+        text.clone_into(&mut awaited.1);
+    }
+
+    /// Shows these traces from now on.
+    pub fn show(&self, traces: Vec<Arc<Shown>>) {
+        let mut all = self.shown.write().unwrap_or_else(PoisonError::into_inner);
+        for before in std::mem::replace(&mut *all, traces) {
+            before.model.fail(io::Error::other("another snapshot is shown"));
+        }
+    }
+
+    /// Takes a snapshot of the flight recorder; `None` if there is none, or somebody else takes one now.
+    ///
+    /// # Errors
+    /// There is no snapshot; the text says why.
+    pub fn first_snapshot(&self) -> Result<Option<Vec<Traces>>, String> {
+        let snapshots = self.snapshots.as_ref().and_then(|it| it.try_lock().ok());
+        snapshots.map(|mut snapshots| snapshots.take().map(|traces| vec![traces])).transpose()
     }
 
     /// Secret that each request must carry.
@@ -257,15 +301,31 @@ fn answer(app: &App, path: &str, query: &Query) -> Answer {
 
 /// Answers what the traces are: the first one, with the one that it is compared with, if there is one.
 fn meta(app: &App, all: &[Arc<Shown>]) -> Answer {
+    if all.is_empty() {
+        let (title, text) = &*app.awaited.read().unwrap_or_else(PoisonError::into_inner);
+        let can_take = app.snapshots.is_some();
+        return Answer::json(&json!({
+            "version": answers::VERSION, "id": "", "title": title, "awaits": text, "snapshots": can_take,
+        }));
+    }
     let mut metas = all.iter().map(|shown| {
         let model = shown.model.look();
-        let begin = shown.base.time(0);
-        let span = match model.is_done || model.is_live {
-            true => (begin, begin),
-            false => shown.readers.get(false).span().map_or((begin, begin), |it| (it.from, it.to)),
+        let span = match (model.timeline.world().begin, model.is_live) {
+            (Some(begin), true) => (begin, begin),
+            // The first record of a recording without one will be of about now.
+            (None, true) => (now(), now()),
+            (_, false) => {
+                let begin = shown.base.time(0);
+                shown.outline.span().unwrap_or((begin, begin))
+            }
         };
         let of = (shown.id.as_str(), shown.title.as_str(), shown.typed.as_str());
-        answers::meta(&model, shown.base, of, (span, shown.bytes))
+        let mut meta = answers::meta(&model, shown.base, of, (span, shown.bytes));
+        let is_outlining = !(model.is_live || model.is_done || shown.outline.is_whole());
+        if let Some(meta) = meta.as_object_mut() {
+            meta.insert("outlining".into(), is_outlining.into());
+        }
+        meta
     });
     let mut first = metas.next().unwrap_or_default();
     if let Some(meta) = first.as_object_mut() {
@@ -299,10 +359,7 @@ fn snapshot(app: &App) -> Answer {
         Err(error) => return refused(format!("the snapshot cannot be shown: {error}")),
     };
     let said = json!({ "id": shown.id, "title": shown.title, "typed": shown.typed });
-    let mut all = app.shown.write().unwrap_or_else(PoisonError::into_inner);
-    for before in std::mem::replace(&mut *all, vec![shown]) {
-        before.model.fail(io::Error::other("another snapshot is shown"));
-    }
+    app.show(vec![shown]);
     Answer::json(&said)
 }
 
@@ -338,7 +395,7 @@ fn answer_of(app: &Shown, rest: &[&str], query: &Query) -> Answer {
             Answer::json(&answers::tracks(&app.model.look(), app.base, query.index("after")))
         }
         ["names"] => Answer::json(&answers::names(&app.model.look(), query.index("from"))),
-        ["overview"] => Answer::json(&answers::overview(&app.model.look(), app.base)),
+        ["overview"] => overview(app),
         ["tile", track, level, index] => match (track.parse(), level.parse(), index.parse()) {
             (Ok(track), Ok(level), Ok(index)) => tiles(app, &[track], level, index, false),
             _ => Answer::absent(),
@@ -370,6 +427,21 @@ fn answer_of(app: &Shown, rest: &[&str], query: &Query) -> Answer {
         }
         _ => Answer::absent(),
     }
+}
+
+/// Answers with the records over time; while the trace is read, also with its outline.
+fn overview(app: &Shown) -> Answer {
+    let (mut said, is_done) = {
+        let model = app.model.look();
+        (answers::overview(&model, app.base), model.is_done || model.is_live)
+    };
+    let outline = app.outline.look();
+    if let (Some(said), false) = (said.as_object_mut(), is_done) {
+        let (from, width, bytes) = outline.columns();
+        let from = from.saturating_sub(app.base.time(0));
+        said.insert("outline".into(), json!({ "from": from, "width": width, "bytes": bytes }));
+    }
+    Answer::json(&said)
 }
 
 fn range(query: &Query) -> (i64, i64) {

@@ -14,6 +14,7 @@ use strata_ctf::read::{Follow, Reader, Stream};
 
 use crate::answers::{Base, VERSION};
 use crate::model::SharedModel;
+use crate::outline::{begin_of, SharedOutline};
 use crate::readers::Readers;
 use crate::request_guard::Token;
 
@@ -55,6 +56,8 @@ pub struct Shown {
     pub typed: String,
     /// State of the pass over the traces.
     pub model: SharedModel,
+    /// What the headers of packets say of traces that are not read yet.
+    pub outline: SharedOutline,
     /// Time from which the page's times count.
     pub base: Base,
     /// Identifier of these traces, by which a browser's cache distinguishes them from others.
@@ -84,11 +87,9 @@ impl Shown {
         let names = paths.iter().filter_map(|path| path.file_name());
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
         let title = names.join(", ");
-        // A recording that has just begun has no record; its first one will be of about now.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
         let bytes = reader.streams().iter().map(Stream::bytes).sum();
-        let base = Base::of(reader.span().map_or(now, |span| span.from));
+        // A recording that has just begun has no record; its first one will be of about now.
+        let base = Base::of(begin_of(reader).unwrap_or_else(now));
         let model = SharedModel::new(reader, counters);
         let (reader, follow) = match source {
             Source::Whole(reader) => (*reader, None),
@@ -98,7 +99,8 @@ impl Shown {
         };
         let readers = Readers::new(Arc::new(reader), paths);
         let code = SourceOptions::default();
-        Ok((Shown { readers, typed, model, base, id, title, code, bytes }, follow))
+        let outline = SharedOutline::default();
+        Ok((Shown { readers, typed, model, outline, base, id, title, code, bytes }, follow))
     }
 
     /// Returns the reader for an answer.
@@ -108,11 +110,23 @@ impl Shown {
     }
 }
 
+/// Returns the present time \[ns since 1970\].
+#[must_use]
+pub fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    i64::try_from(now).unwrap_or(i64::MAX)
+}
+
 /// Begins to read the traces, in a thread of its own.
 ///
 /// # Errors
 /// No thread can be made.
 pub fn pass(shown: Arc<Shown>, mut follow: Option<Follow>) -> io::Result<()> {
+    if follow.is_none() {
+        let shown = Arc::clone(&shown);
+        let outline = move || shown.outline.read(&shown.readers.get(false));
+        thread::Builder::new().name("outline".into()).spawn(outline)?;
+    }
     let pass = move || {
         let read = AssertUnwindSafe(|| match &mut follow {
             None => shown.model.read(&shown.readers.get(false)),
@@ -145,7 +159,7 @@ fn id_of(source: &Source, counters: &[CounterRule], place: usize) -> io::Result<
     for stream in reader.streams() {
         (stream.trace().path(), stream.name(), stream.bytes()).hash(&mut hasher);
     }
-    reader.span().map(|span| (span.from, span.to)).hash(&mut hasher);
+    begin_of(reader).hash(&mut hasher);
     for counter in counters {
         format!("{counter:?}").hash(&mut hasher);
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use strata_analyze::counters::CounterRule;
 use strata_ctf::read::{Follow, Reader, TimeRange};
 
+use crate::awaited::{await_in_thread, Awaited};
 use crate::model::SharedModel;
 use crate::request_guard::Token;
 use crate::rights;
@@ -51,6 +52,8 @@ pub struct Server {
     port: u16,
     counters: Vec<CounterRule>,
     snapshots: Option<Snapshots>,
+    awaited: Option<Awaited>,
+    token: Option<Token>,
 }
 
 /// A server that is ready to answer, and has no rights except to read files.
@@ -58,6 +61,7 @@ pub struct Server {
 pub struct Ready {
     app: Arc<App>,
     follows: Vec<(Arc<Shown>, Option<Follow>)>,
+    awaited: Option<Awaited>,
     listener: TcpListener,
     port: u16,
     /// True if the server was started by root and has given up root's rights.
@@ -102,7 +106,20 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = listener.map_err(|error| StartError::Port(port, error))?;
         let port = listener.local_addr().map_err(StartError::Other)?.port();
-        Ok(Server { traces, listener, port, counters, snapshots: None })
+        let (snapshots, awaited, token) = (None, None, None);
+        Ok(Server { traces, listener, port, counters, snapshots, awaited, token })
+    }
+
+    /// Lets the page wait for traces that do not exist yet.
+    #[must_use]
+    pub fn with_awaited(self, awaited: Awaited) -> Server {
+        Server { awaited: Some(awaited), ..self }
+    }
+
+    /// Uses this token instead of a new one.
+    #[must_use]
+    pub fn with_token(self, token: Token) -> Server {
+        Server { token: Some(token), ..self }
     }
 
     /// Lets the page take snapshots of a flight recorder, each of which is shown instead of the one before.
@@ -116,7 +133,7 @@ impl Server {
     /// # Errors
     /// The rights cannot be given up.
     pub fn ready(self) -> Result<Ready, StartError> {
-        let Server { traces, listener, port, counters, snapshots } = self;
+        let Server { traces, listener, port, counters, snapshots, awaited, token } = self;
         let has_given_up_root = rights::give_up_root().map_err(StartError::Rights)?;
         let mut follows = Vec::new();
         for (place, traces) in traces.into_iter().enumerate() {
@@ -125,9 +142,12 @@ impl Server {
             follows.push((Arc::new(shown), follow));
         }
         let shown = follows.iter().map(|(shown, _)| Arc::clone(shown)).collect();
-        let token = Token::random().map_err(StartError::Other)?;
-        let app = Arc::new(App::new(shown, token, counters, snapshots));
-        Ok(Ready { app, follows, listener, port, has_given_up_root })
+        let token = token.map_or_else(Token::random, Ok).map_err(StartError::Other)?;
+        let app = App::new(shown, token, counters, snapshots);
+        if let Some(Awaited { title, text, .. }) = &awaited {
+            app.awaits_as(title, text);
+        }
+        Ok(Ready { app: Arc::new(app), follows, awaited, listener, port, has_given_up_root })
     }
 }
 
@@ -152,6 +172,9 @@ impl Ready {
         rights::get_no_more().map_err(StartError::Rights)?;
         for (shown, follow) in self.follows {
             pass(shown, follow).map_err(StartError::Other)?;
+        }
+        if let Some(awaited) = self.awaited {
+            await_in_thread(Arc::clone(&self.app), awaited).map_err(StartError::Other)?;
         }
         serve(self.listener, self.app).map_err(StartError::Other)
     }

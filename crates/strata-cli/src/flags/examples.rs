@@ -234,6 +234,10 @@ const ALL: &[CommandExamples] = &[
         &[
             ("strata ui trace", "a trace, in the browser that is there"),
             ("strata ui --no-open --port 8000 trace", "its address alone, for `ssh -L`"),
+            (
+                "strata ui --port 8001 --token-file t.token trace",
+                "an address that stays, whenever it is started again",
+            ),
             ("strata ui --session always", "a flight recorder, with a button for snapshots"),
             ("strata ui --compare before after", "two traces side by side, and what became slower"),
             ("strata ui --save page.html --from +1s --until +2s trace", "a page to send"),

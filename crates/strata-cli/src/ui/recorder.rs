@@ -21,12 +21,31 @@ use crate::talk::units;
 /// Hidden flag of the process that takes snapshots.
 pub const TAKES: &str = "--takes-snapshots";
 
-/// Returns the name if it is that of a session that holds its events in memory until somebody takes a snapshot.
-pub fn flight_recorder(name: Option<&str>) -> Option<&str> {
+/// A session that holds its events in memory until somebody takes a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct FlightRecorder<'n> {
+    /// Name of the session.
+    pub name: &'n str,
+    /// True if it holds an event record.
+    pub holds_records: bool,
+}
+
+/// Returns the flight recorder of this name; `None` if there is no session of this name, or it is none.
+pub fn flight_recorder(name: Option<&str>) -> Option<FlightRecorder<'_>> {
     let name = name.filter(|name| strata_control::is_name(name))?;
     let sessions = Folder::reaching(name).ok()?;
     let facts = ask(&sessions, name, &Request::Status).ok()?;
-    (text(&facts, "mode") == "snapshot").then_some(name)
+    let holds_records = records_of(&facts) > 0;
+    (text(&facts, "mode") == "snapshot").then_some(FlightRecorder { name, holds_records })
+}
+
+fn records_of(facts: &Map<String, Value>) -> u64 {
+    facts.get("records").and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Returns what a page says that waits for the first event of a flight recorder.
+pub fn nothing_yet(name: &str) -> String {
+    format!("session '{name}' holds no event record yet: there is no snapshot")
 }
 
 /// Starts the process that takes snapshots of this session in the working directory.
@@ -91,10 +110,14 @@ fn answer_each(
 /// Takes a snapshot, and returns its folder.
 fn take(name: &str) -> Result<String> {
     let sessions = Folder::reaching(name)?;
+    // Nothing is asked for a folder that would be empty.
+    if records_of(&ask(&sessions, name, &Request::Status)?) == 0 {
+        anyhow::bail!("{}", nothing_yet(name));
+    }
     let order = SnapshotOrder { output: None, to: None, last: None };
     let (facts, output) = background::take_snapshot(&sessions, name, &order)?;
-    if facts.get("records").and_then(Value::as_u64).unwrap_or(0) == 0 {
-        anyhow::bail!("session '{name}' holds no event record yet: there is no snapshot");
+    if records_of(&facts) == 0 {
+        anyhow::bail!("{}", nothing_yet(name));
     }
     Ok(output.to_string_lossy().into_owned())
 }

@@ -7,11 +7,13 @@ use super::events::Events;
 use super::files::StoredFiles;
 use super::index::Index;
 use super::open::{self, OpenOptions, OpenedTraces};
-use super::packet_skip::PacketPlace;
+use super::packet_places::HEAD;
+use super::packet_skip::{PacketPlace, PacketSkipper};
 use super::slices::{Parts, Slice, Slices, StreamPart};
-use super::stream::{Stream, Trace};
+use super::stream::{Packet, Stream, Trace};
 use super::time::TimeRange;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -170,6 +172,17 @@ impl Reader {
             from: one.from.min(other.from),
             to: one.to.max(other.to),
         })
+    }
+
+    /// Passes the packets of a stream to `tell` until it breaks. Only the headers of packets are read.
+    pub fn packets_of(&self, stream: &Stream, tell: &mut dyn FnMut(&Packet) -> ControlFlow<()>) {
+        let mut skipper = PacketSkipper::new(&self.files, stream, PacketPlace::default(), HEAD);
+        while let Some(opened) = skipper.next() {
+            skipper.items.clear();
+            if tell(&opened.packet).is_break() {
+                return;
+            }
+        }
     }
 
     /// Returns all messages of a time range. If packets have begin and end times, only the headers of earlier packets
