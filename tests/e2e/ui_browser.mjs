@@ -1,6 +1,6 @@
 // What tests/e2e/ui_browser asks a browser: PART ADDRESS PATIENCE.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
@@ -170,6 +170,8 @@ async function controls() {
 	await key("Enter");
 	await page.locator("input[name=filter]").blur();
 	await key("0");
+	// The list of all is there, and not still that of the two.
+	await inPanel("and more in the");
 	const listed = () => page.locator(".panel p").first().textContent();
 	const whole = await listed();
 	await key("w");
@@ -273,6 +275,102 @@ async function recorder() {
 		return document.documentElement.dataset.ready === "true" && now !== before;
 	}, before);
 	assert.match(await facts(), /^[\d,]+ events/, "another snapshot is shown");
+}
+
+/** A program that ends with the browser; its exit, too. */
+const children = [];
+function started(...command) {
+	const child = spawn(command[0], command.slice(1), { stdio: ["ignore", "pipe", "ignore"] });
+	const ended = new Promise((done) => child.on("exit", done));
+	children.push(child);
+	return { child, ended };
+}
+
+/** The server is killed and started again: the page goes on by itself, or says what to do. */
+async function reconnect() {
+	const { SERVER, STRATA, TRACE, TOKEN_FILE } = process.env;
+	const { port } = new URL(address);
+	const again = (...flags) => started(STRATA, "ui", "--no-open", "--port", port, ...flags, TRACE);
+	const unanswered = (text) => page.waitForFunction((text) => document.querySelector(".unanswered")?.textContent.includes(text), text);
+	const found = () => page.locator(".unanswered").waitFor({ state: "detached" });
+	for (let n = 0; n < 3; n++) {
+		await key("w");
+	}
+	const before = await range();
+	process.kill(Number(SERVER), "SIGKILL");
+	await page.click("button:text-is('Reports')");
+	await unanswered(`strata ui --port ${port}`);
+	const tries = requests.length;
+	await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+	assert.ok(requests.length - tries < 5, "a page without a server asks in each frame");
+	const same = again("--token-file", TOKEN_FILE);
+	await found();
+	await page.locator(".panel table tbody tr").nth(1).waitFor();
+	assert.deepEqual(await range(), before, "the page shows what it showed");
+	await key("w");
+	await ready();
+	same.child.kill("SIGKILL");
+	await same.ended;
+	const other = again();
+	await page.click("button:text-is('summary')");
+	await unanswered("another token");
+	other.child.kill("SIGKILL");
+	await other.ended;
+	again("--token-file", TOKEN_FILE);
+	await found();
+}
+
+/** A flight recorder that holds nothing yet: the page says so, and shows the first event as soon as there is one. */
+async function awaits() {
+	await page.locator(".awaiting").waitFor();
+	assert.match(await page.locator(".awaiting").textContent(), /'waiting' holds no event record yet/);
+	assert.match(await page.title(), /waiting/);
+	await page.click("button:text-is('Snapshot')");
+	await page.locator(".awaiting .error").waitFor();
+	started(process.env.TICKER, "run", "2");
+	await ready();
+	assert.match(await page.locator(".facts").textContent(), /^[1-9][\d,]* events/);
+}
+
+/** Hours without events are left out, and are shown again by a key or a click. */
+async function folded() {
+	const shown = async () => (await page.locator(".corner").nth(1).textContent()) ?? "";
+	const fold = page.locator("button.fold");
+	assert.equal(await fold.count(), 1);
+	assert.match(await fold.textContent(), /^2 h/);
+	assert.doesNotMatch(await shown(), /\d{4}\.\d+ s/, "hours are not in view");
+	await key("z");
+	assert.equal(await fold.count(), 0);
+	assert.match(await shown(), /^7\d{3}\.\d+ s/, "Z shows all of the time");
+	assert.match(await hash(), /z=0/);
+	await key("z");
+	assert.equal(await fold.count(), 1);
+	// What is behind the fold is drawn, and can be looked at.
+	const box = await fold.boundingBox();
+	const row = await page.locator(".name:not(.group)", { has: page.locator(".label", { hasText: /^CPU 0$/ }) }).first().boundingBox();
+	const times = [];
+	for (const [first, last] of [[box.x - 500, box.x - 20], [box.x + box.width + 10, box.x + 520]]) {
+		let time;
+		for (let x = first; x < last && !time; x += 12) {
+			await step(() => page.mouse.click(x, row.y + 8));
+			time = /i=\d+%40(\d+)/.exec(await hash())?.[1];
+		}
+		assert.ok(time, "no slice beside the fold");
+		times.push(Number(time));
+		await key("Escape");
+		await page.evaluate(() => history.replaceState(null, "", location.hash.replace(/&i=[^&]*/, "")));
+	}
+	assert.ok(times[1] - times[0] > 7e12, `the slices are hours apart: ${times}`);
+	await key("0");
+	await step(() => fold.click());
+	assert.equal(await fold.count(), 0, "a click shows the time");
+	assert.match(await shown(), /^7\d{3}\.\d+ s/);
+	await key("z");
+	const there = await page.evaluate(() => location.href);
+	await page.goto("about:blank");
+	await page.goto(there);
+	await ready();
+	assert.equal(await fold.count(), 1, "a page that is opened folds");
 }
 
 /** Two traces: the second one sleeps longer. Both are shown, are aligned by an event and by slices, and it is said what became slower. */
@@ -485,17 +583,21 @@ try {
 		};
 	});
 	await page.goto(address);
-	if (part !== "live") {
+	if (part !== "live" && part !== "awaits") {
 		await ready();
 	}
-	await { controls, saved, live, hostile, pair, recorder }[part]();
+	await { controls, saved, live, hostile, pair, recorder, reconnect, awaits, folded }[part]();
 	const own = new URL(address).origin;
 	const others = requests.filter((url) => !url.startsWith(`${own}/`) && url !== "about:blank");
 	assert.deepEqual(others, [], "a request has left the server");
 	// What the browser says of answers that were refused on purpose is no complaint.
-	const complaints = said.filter((text) => !/status of (400|401)/.test(text));
+	const refused = { reconnect: /status of 401|ERR_(CONNECTION|EMPTY|SOCKET)/, awaits: /status of 422/ }[part] ?? /status of (400|401)/;
+	const complaints = said.filter((text) => !refused.test(text));
 	assert.deepEqual(complaints, [], "the browser complains");
 	console.log(`ok ${part}: ${requests.length} requests`);
 } finally {
+	for (const child of children) {
+		child.kill("SIGKILL");
+	}
 	await browser.close();
 }

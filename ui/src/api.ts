@@ -25,6 +25,8 @@ export interface Meta {
 	left_out: number;
 	failure: string | null;
 	machines: string[];
+	/** Machines whose clocks are known only within limits [ns], and the host's threads that are their CPUs. */
+	guests?: { machine: number; uncertainty: number; cpus: [number, number][] }[];
 	tracks: number;
 	names: number;
 	/** Of a saved page: from when to when the trace is, and the width of its cells as a power of two [ns]; 0: slices. */
@@ -32,8 +34,12 @@ export interface Meta {
 	level?: number;
 	/** The trace that this one is compared with. */
 	other?: Meta | null;
+	/** It is not known yet how long the trace is. */
+	outlining?: boolean;
 	/** The page may take snapshots: what is shown is one of a flight recorder. */
 	snapshots?: boolean;
+	/** There is no trace yet: what is waited for. Then the rest, but for title, version and snapshots, is missing. */
+	awaits?: string;
 }
 
 export type TrackKind = "cpu" | "irq" | "softirq" | "disk" | "thread" | "calls" | "span" | "keyed" | "samples" | "counter";
@@ -77,6 +83,10 @@ export interface Overview {
 	from: number;
 	width: number;
 	counts: number[];
+	/** While the trace is read: where its bytes are, by the headers of its packets. */
+	outline?: { from: number; width: number; bytes: number[] };
+	/** Long times without a record. */
+	stretches?: { from: number; to: number }[];
 	gaps: Gap[];
 	all_gaps: number;
 	/** Of the trace that this one is compared with, in its own time. */
@@ -207,6 +217,9 @@ export class Refused extends Error {
 	}
 }
 
+/** There is no answer: the server has ended, or the way to it is interrupted. */
+export class NoAnswer extends Error {}
+
 export class Api {
 	id = "";
 	/** True for a page that needs no server, and has slices alone. */
@@ -215,7 +228,12 @@ export class Api {
 	constructor(protected readonly token: string) {}
 
 	private async ask(path: string, method = "GET"): Promise<Response> {
-		const response = await fetch(path, { method, headers: { authorization: `Bearer ${this.token}` } });
+		let response: Response;
+		try {
+			response = await fetch(path, { method, headers: { authorization: `Bearer ${this.token}` } });
+		} catch (error) {
+			throw new NoAnswer(error instanceof Error ? error.message : String(error));
+		}
 		if (!response.ok) {
 			throw new Refused(response.status, await response.text());
 		}

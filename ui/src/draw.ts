@@ -1,8 +1,9 @@
 // What is seen of tracks: one canvas, whose work depends on what is visible only.
 
 import type { Gap, Overview, PathStep } from "./api";
+import type { Folds } from "./folds";
 import { stepAt } from "./path";
-import { type Band, isLossOf, type Row } from "./rows";
+import { type Band, isLossOf, type Row, unsure } from "./rows";
 import { nameColour, type Theme } from "./theme";
 import {
 	BLOCKED,
@@ -17,10 +18,12 @@ import {
 	WOKEN,
 } from "./tile";
 import type { Tiles } from "./tiles";
-import { histogram, levelOf, number, type Range, since, ticks, tilesOf, tileWidth } from "./time";
+import { histogram, length, levelOf, number, type Range, since, ticks, tilesOf, tileWidth } from "./time";
 
 export interface Picture {
 	range: Range;
+	/** Times that are left out of the axis. */
+	folds: Folds;
 	/** Of the trace. */
 	bounds: Range;
 	rows: Row[];
@@ -29,6 +32,10 @@ export interface Picture {
 	selection: Range | undefined;
 	/** The slice that is looked at. */
 	chosen: { track: number; from: number; to: number } | undefined;
+	/** The machine of it; undefined: there is only one, or two traces are compared. */
+	chosenMachine: number | undefined;
+	/** How exactly clocks of guests are known, by machine [ns]. */
+	uncertainty: ReadonlyMap<number, number>;
 	/** Parts of the critical path, in the order of time. */
 	path: PathStep[] | undefined;
 	/** All rows, those above and below what is seen, too. */
@@ -105,6 +112,42 @@ export function fitted(text: string, width: number, characterWidth: number): str
 	return room < 5 ? "" : `${text.slice(0, room - 1)}…`;
 }
 
+/** Where a time is left out: a torn strip. */
+function foldMark(context: CanvasRenderingContext2D, theme: Theme, x: number, height: number): void {
+	context.fillStyle = theme.row;
+	context.fillRect(x - 3, 0, 6, height);
+	context.strokeStyle = theme.muted;
+	context.lineWidth = 1;
+	for (const side of [-3, 3]) {
+		context.beginPath();
+		for (let y = 0, n = 0; y <= height + 4; y += 4, n++) {
+			context.lineTo(x + side + (n % 2 === 0 ? 0 : 2), y);
+		}
+		context.stroke();
+	}
+}
+
+/** Counts of columns as columns of pixels, each the sum of what is in it; `at` is where a column begins. */
+export function inPixels(counts: number[], at: (column: number) => number, width: number): Float64Array {
+	const pixels = new Float64Array(Math.ceil(width));
+	for (let n = 0; n < counts.length; n++) {
+		const from = at(n);
+		const to = at(n + 1);
+		const first = Math.max(Math.floor(from), 0);
+		const last = Math.min(Math.max(Math.ceil(to), first + 1), pixels.length);
+		// What is folded has no width.
+		if (!(to > from)) {
+			pixels[first] = (pixels[first] ?? 0) + (counts[n] ?? 0);
+			continue;
+		}
+		for (let pixel = first; pixel < last; pixel++) {
+			const part = Math.min(to, pixel + 1) - Math.max(from, pixel);
+			pixels[pixel] = (pixels[pixel] ?? 0) + ((counts[n] ?? 0) * Math.max(part, 0)) / (to - from);
+		}
+	}
+	return pixels;
+}
+
 /** The picture in the time of the other trace. */
 function moved(picture: Picture): Picture {
 	const { range, chosen, shift } = picture;
@@ -124,6 +167,41 @@ export class Drawing {
 
 	/** The rows. */
 	rows(context: CanvasRenderingContext2D, picture: Picture, width: number, height: number): void {
+		this.tiles.begin();
+		this.parts(context, picture, width, height, (part, partWidth) => this.part(context, part, partWidth, height));
+	}
+
+	/** Draws each part of the axis that has no fold in it, and marks where the folds are. */
+	private parts(
+		context: CanvasRenderingContext2D,
+		picture: Picture,
+		width: number,
+		height: number,
+		draw: (part: Picture, width: number) => void,
+	): void {
+		const { range, folds, theme } = picture;
+		const marks = folds.marks(range, width);
+		if (marks.length === 0) {
+			draw(picture, width);
+			return;
+		}
+		context.fillStyle = theme.ground;
+		context.fillRect(0, 0, width, height);
+		for (const segment of folds.segments(range, width)) {
+			context.save();
+			context.beginPath();
+			context.rect(segment.x, 0, segment.width, height);
+			context.clip();
+			context.translate(segment.x, 0);
+			draw({ ...picture, range: { from: segment.from, to: segment.to } }, segment.width);
+			context.restore();
+		}
+		for (const { x } of marks) {
+			foldMark(context, theme, x, height);
+		}
+	}
+
+	private part(context: CanvasRenderingContext2D, picture: Picture, width: number, height: number): void {
 		const { range, theme, rows, scroll } = picture;
 		context.fillStyle = theme.ground;
 		context.fillRect(0, 0, width, height);
@@ -132,7 +210,6 @@ export class Drawing {
 		this.characterWidth = context.measureText("abcdefghij").width / 10;
 		const scale = width / (range.to - range.from);
 		this.grid(context, picture, width, height);
-		this.tiles.begin();
 		const other = moved(picture);
 		for (const row of rows) {
 			const top = row.y - scroll;
@@ -152,6 +229,7 @@ export class Drawing {
 				this.band(context, row.side === 1 ? other : picture, band, top + band.y + 1, width);
 			}
 			this.losses(context, row.side === 1 ? other : picture, row, top, width);
+			this.clock(context, picture, row, top, width);
 		}
 		this.path(context, picture, width);
 		this.arrow(context, picture, width);
@@ -497,8 +575,44 @@ export class Drawing {
 		}
 	}
 
+	/**
+	 * How exactly the clock of a guest is known: at the heading of its CPUs a bar as long as what is not known, and in the rows of other
+	 * machines the times at which the slice that is looked at may have begun and ended there.
+	 */
+	private clock(context: CanvasRenderingContext2D, picture: Picture, row: Row, top: number, width: number): void {
+		const { range, theme, uncertainty, chosen, chosenMachine } = picture;
+		if (uncertainty.size === 0) {
+			return;
+		}
+		const scale = width / (range.to - range.from);
+		for (const time of chosen && chosenMachine !== undefined ? [chosen.from, chosen.to] : []) {
+			const band = unsure(time, chosenMachine ?? 0, row.machine, uncertainty);
+			if (band && band.to > range.from && band.from < range.to) {
+				const x = (band.from - range.from) * scale;
+				context.fillStyle = theme.unsure;
+				context.fillRect(x, top, Math.max((band.to - band.from) * scale, 1), row.height - 1);
+			}
+		}
+		const own = row.isGroup && row.group.startsWith("cpus-") ? uncertainty.get(row.machine) : undefined;
+		const bar = 2 * (own ?? 0) * scale;
+		if (own !== undefined && bar >= 3) {
+			const text = `± ${length(own)}`;
+			const w = Math.min(bar, width - 8);
+			context.fillStyle = theme.unsure;
+			context.fillRect(4, top + 3, w, row.height - 7);
+			context.fillStyle = theme.text;
+			context.fillRect(4, top + 3, 1, row.height - 7);
+			context.fillRect(4 + w, top + 3, 1, row.height - 7);
+			context.fillText(text, Math.min(w + 10, width / 2), top + row.height / 2);
+		}
+	}
+
 	/** The ruler: a mark and its time, since the trace began. */
 	ruler(context: CanvasRenderingContext2D, picture: Picture, width: number, height: number): void {
+		this.parts(context, picture, width, height, (part, partWidth) => this.rulerPart(context, part, partWidth, height));
+	}
+
+	private rulerPart(context: CanvasRenderingContext2D, picture: Picture, width: number, height: number): void {
 		const { range, bounds, theme } = picture;
 		context.fillStyle = theme.ground;
 		context.fillRect(0, 0, width, height);
@@ -528,11 +642,12 @@ export class Drawing {
 		width: number,
 		height: number,
 	): void {
-		const { bounds, range, theme, hits, marks, selection, shift } = picture;
+		const { bounds, range, theme, hits, marks, selection, shift, folds } = picture;
 		context.fillStyle = theme.ground;
 		context.fillRect(0, 0, width, height);
-		const scale = width / Math.max(bounds.to - bounds.from, 1);
-		const x = (time: number) => (time - bounds.from) * scale;
+		const scale = width / Math.max(folds.length(bounds), 1);
+		const begin = folds.shown(bounds.from);
+		const x = (time: number) => (folds.shown(time) - begin) * scale;
 		if (overview?.other) {
 			const half = Math.floor(height / 2);
 			this.records(context, theme, overview, x, [0, half], width);
@@ -553,7 +668,12 @@ export class Drawing {
 			context.fillRect(x(selection.from), height - 3, Math.max(x(selection.to) - x(selection.from), 2), 3);
 		}
 		// Hits over time: the highest column is the one with most of them, and each can be seen.
-		const columns = histogram(hits, bounds, Math.floor(width / HIT_WIDTH));
+		const all = { from: begin, to: begin + folds.length(bounds) };
+		const columns = histogram(
+			hits.map((time) => folds.shown(time)),
+			all,
+			Math.floor(width / HIT_WIDTH),
+		);
 		const most = columns.reduce((most, n) => Math.max(most, n), 1);
 		context.fillStyle = theme.loss;
 		columns.forEach((n, column) => {
@@ -563,6 +683,9 @@ export class Drawing {
 		context.fillStyle = theme.accent;
 		for (const mark of marks) {
 			context.fillRect(Math.round(x(mark)) - 1, 0, 3, 8);
+		}
+		for (const { x } of folds.marks(bounds, width)) {
+			foldMark(context, theme, x, height);
 		}
 		context.fillStyle = theme.line;
 		context.fillRect(0, height - 1, width, 1);
@@ -577,26 +700,22 @@ export class Drawing {
 		[top, height]: [number, number],
 		width: number,
 	): void {
-		if (of.counts.length > 0) {
-			// A column of pixels is the sum of those in it.
-			const columns = new Float64Array(Math.ceil(width));
-			for (let n = 0; n < of.counts.length; n++) {
-				const from = x(of.from + n * of.width);
-				const to = x(of.from + (n + 1) * of.width);
-				const first = Math.max(Math.floor(from), 0);
-				const last = Math.min(Math.max(Math.ceil(to), first + 1), columns.length);
-				for (let column = first; column < last; column++) {
-					const part = Math.min(to, column + 1) - Math.max(from, column);
-					columns[column] = (columns[column] ?? 0) + ((of.counts[n] ?? 0) * Math.max(part, 0)) / (to - from);
-				}
-			}
+		const room = height - Math.min(8, height / 5);
+		const bars = (columns: Float64Array, colour: string) => {
 			const most = columns.reduce((most, n) => Math.max(most, n), 1);
-			context.fillStyle = theme.bars;
-			const room = height - Math.min(8, height / 5);
+			context.fillStyle = colour;
 			columns.forEach((n, column) => {
 				const bar = n > 0 ? Math.max((n / most) * room, 1) : 0;
 				context.fillRect(column, top + height - bar, 1, bar);
 			});
+		};
+		const { outline } = of;
+		if (outline) {
+			// What is not read yet is in a fainter colour.
+			bars(inPixels(outline.bytes, (n) => x(outline.from + n * outline.width), width), theme.line);
+		}
+		if (of.counts.length > 0) {
+			bars(inPixels(of.counts, (n) => x(of.from + n * of.width), width), theme.bars);
 		}
 		for (const gap of of.gaps.filter((gap) => gap.side !== 1)) {
 			const w = Math.max(x(gap.to) - x(gap.from), 2);

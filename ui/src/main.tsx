@@ -6,8 +6,9 @@ import { Drawing, type Picture } from "./draw";
 import { Drawer, Help, KIND_NAMES, SideName } from "./panels";
 import { type Band, type Row, rowAt } from "./rows";
 import { PairApi } from "./pair";
-import type { Api } from "./api";
+import type { Api, Meta } from "./api";
 import { SavedApi } from "./saved";
+import { longTime } from "./folds";
 import { State } from "./state";
 import { itemAt, KINDS } from "./tile";
 import { count, length, levelOf, number, since, tileWidth, timeOfDay } from "./time";
@@ -83,17 +84,20 @@ function Page({ api }: { api: Api }) {
 	}, [state]);
 
 	const width = () => plot.current?.clientWidth ?? 1;
-	const timeAt = (x: number) => state.range.from + (x / width()) * (state.range.to - state.range.from);
+	const nanosPerPixel = () => state.folds.length(state.range) / width();
+	const timeAt = (x: number) => state.folds.real(state.folds.shown(state.range.from) + x * nanosPerPixel(), true);
 
 	useLayoutEffect(() => {
 		document.documentElement.classList.toggle("dark", state.isDark);
 		const picture: Picture = {
 			range: state.range,
+			folds: state.folds,
 			bounds: state.bounds,
 			rows: state.rows.slice(rowAt(state.rows, state.scroll)),
 			scroll: state.scroll,
 			selection: state.selection,
 			chosen: state.slice,
+			chosenMachine: state.slice && !state.isPair ? state.trackOf(state.slice.track)?.group.machine : undefined,
 			path: state.path?.steps,
 			allRows: state.rows,
 			arrow: state.slice?.to_track !== null && state.slice?.track_kind === "thread" ? state.slice : undefined,
@@ -101,6 +105,7 @@ function Page({ api }: { api: Api }) {
 			hits: state.hits,
 			marks: state.marks,
 			gaps: state.overview?.gaps ?? [],
+			uncertainty: new Map((state.meta?.guests ?? []).map((it) => [it.machine, it.uncertainty])),
 			shift: state.shift,
 			theme: state.theme,
 			name: state.name,
@@ -127,7 +132,7 @@ function Page({ api }: { api: Api }) {
 		const isSharp = state.rows.length > 0 && !state.tiles.isBusy() && !state.isFetchingNames;
 		document.documentElement.dataset["sharp"] = String(Boolean(state.meta) && isSharp);
 		document.documentElement.dataset["ready"] = String(
-			Boolean(state.meta?.done) && !state.tiles.isBusy() && !state.isFetchingNames,
+			Boolean(state.meta?.done) && !state.tiles.isBusy() && !state.isFetchingNames && !state.isAsking,
 		);
 	});
 
@@ -181,9 +186,10 @@ function Page({ api }: { api: Api }) {
 				"[": () => state.goToHit(false),
 				"]": () => state.goToHit(true),
 				l: () => state.follow(!state.follows),
-				m: () => state.mark(at ?? (state.range.from + state.range.to) / 2),
+				m: () => state.mark(at ?? state.middle),
 				t: () => state.setDark(!state.isDark),
 				y: () => void state.why(),
+				z: () => state.setFolding(state.folds.all.length === 0),
 				"?": () => {
 					state.help = !state.help;
 				},
@@ -230,12 +236,12 @@ function Page({ api }: { api: Api }) {
 	/** The item under a point, its tile, and its place there. */
 	const itemUnder = (x: number, y: number) => {
 		const { row, band } = bandAt(y);
-		const nanosPerPixel = (state.range.to - state.range.from) / width();
-		const level = levelOf(nanosPerPixel);
+		const perPixel = nanosPerPixel();
+		const level = levelOf(perPixel);
 		// In the time of the trace that the row is of.
 		const time = timeAt(x) - state.shiftOf(row?.side);
 		const tile = band && state.tiles.get(band.track.id, level, Math.floor(time / tileWidth(level)));
-		const n = tile ? itemAt(tile, time, 3 * nanosPerPixel) : -1;
+		const n = tile ? itemAt(tile, time, 3 * perPixel) : -1;
 		return { row, band, tile, n, time };
 	};
 
@@ -243,7 +249,7 @@ function Page({ api }: { api: Api }) {
 	const snapped = (x: number, y: number, isFree: boolean) => {
 		const { row, tile, n, time } = itemUnder(x, y);
 		const shift = state.shiftOf(row?.side);
-		const near = (SNAP * (state.range.to - state.range.from)) / width();
+		const near = SNAP * nanosPerPixel();
 		if (!tile || isFree) {
 			return time + shift;
 		}
@@ -324,7 +330,8 @@ function Page({ api }: { api: Api }) {
 	const overviewTime = (event: PointerEvent) => {
 		const box = overview.current?.getBoundingClientRect();
 		const share = (event.clientX - (box?.left ?? 0)) / (box?.width ?? 1);
-		return state.bounds.from + Math.min(Math.max(share, 0), 1) * (state.bounds.to - state.bounds.from);
+		const begin = state.folds.shown(state.bounds.from);
+		return state.folds.real(begin + Math.min(Math.max(share, 0), 1) * state.folds.length(state.bounds), true);
 	};
 	const overviewEnd = (event: PointerEvent) => {
 		const begin = overviewDrag.current;
@@ -334,12 +341,15 @@ function Page({ api }: { api: Api }) {
 		}
 		const end = overviewTime(event);
 		const [from, to] = [Math.min(begin, end), Math.max(begin, end)];
-		const isClick = to - from < (state.bounds.to - state.bounds.from) / 300;
-		const half = (state.range.to - state.range.from) / 2;
+		const isClick = state.folds.length({ from, to }) < state.folds.length(state.bounds) / 300;
+		const half = state.folds.length(state.range) / 2;
 		state.setRange(isClick ? { from: end - half, to: end + half } : { from, to });
 	};
 
 	const meta = state.meta;
+	if (!meta && state.awaits) {
+		return <Awaiting state={state} meta={state.awaits} />;
+	}
 	if (!meta) {
 		return <div class="failure">{state.error === "" ? "Opening the trace …" : <p class="error">{state.error}</p>}</div>;
 	}
@@ -389,6 +399,7 @@ function Page({ api }: { api: Api }) {
 						<strong title={meta.damage.join("\n")}> · {count(meta.damages)} damaged places</strong>
 					)}
 					{meta.failure !== null && <strong> · {meta.failure}</strong>}
+					{meta.live && meta.records === 0 && ": it is recorded, and the first one is shown as soon as it comes"}
 					{state.error !== "" && <strong> · {state.error}</strong>}
 				</span>
 				{meta.live && (
@@ -426,6 +437,16 @@ function Page({ api }: { api: Api }) {
 						Command
 					</button>
 				)}
+				{state.hasFolds && (
+					<button
+						type="button"
+						aria-pressed={state.folds.all.length > 0}
+						title="Z: long times without events are left out"
+						onClick={() => state.setFolding(state.folds.all.length === 0)}
+					>
+						Folded
+					</button>
+				)}
 				{!api.isSaved && (
 					<button type="button" onClick={() => state.setTab(state.tab === "events" ? undefined : "events")}>
 						Events
@@ -448,6 +469,11 @@ function Page({ api }: { api: Api }) {
 					?
 				</button>
 			</header>
+			{state.unanswered !== "" && (
+				<p class="unanswered" role="alert">
+					{state.unanswered}
+				</p>
+			)}
 			<div class="corner">
 				{timeOfDay(state.base, state.bounds.from)}
 				<br />
@@ -465,9 +491,22 @@ function Page({ api }: { api: Api }) {
 			>
 				<canvas ref={overview} />
 			</div>
-			<div class="corner">{length(state.range.to - state.range.from)} shown</div>
+			<div class="corner">{length(state.folds.length(state.range))} shown</div>
 			<div class="plot">
 				<canvas ref={ruler} />
+				{state.folds.marks(state.range, width()).map(({ fold, x }) => (
+					<button
+						key={fold.from}
+						type="button"
+						class="fold"
+						style={{ left: `${x}px` }}
+						title="no events for so long: click to show this time"
+						aria-label={`Show ${longTime(fold.to - fold.from)} without events`}
+						onClick={() => state.unfold(fold)}
+					>
+						{longTime(fold.to - fold.from)}
+					</button>
+				))}
 			</div>
 			<nav class="names" aria-label="Processes and threads">
 				{visible.map((row) => (
@@ -496,7 +535,7 @@ function Page({ api }: { api: Api }) {
 			</div>
 			<Drawer state={state} />
 			<footer class="status">
-				<span>{at === undefined ? "" : `${timeOfDay(state.base, at)}  ${since(at - state.bounds.from, (state.range.to - state.range.from) / width())}`}</span>
+				<span>{at === undefined ? "" : `${timeOfDay(state.base, at)}  ${since(at - state.bounds.from, nanosPerPixel())}`}</span>
 				{state.selection && <span>selected: {length(state.selection.to - state.selection.from)}</span>}
 				{state.hiddenRows > 0 && <span>{count(state.hiddenRows)} rows hidden</span>}
 				{state.hidden.size > 0 && (
@@ -532,6 +571,23 @@ function Page({ api }: { api: Api }) {
 					}}
 				/>
 			)}
+		</main>
+	);
+}
+
+/** There is no trace yet. */
+function Awaiting({ state, meta }: { state: State; meta: Meta }) {
+	return (
+		<main class="failure awaiting">
+			<h1>{meta.title}</h1>
+			<p role="status">{meta.awaits}. This page shows it as soon as there is something.</p>
+			{meta.snapshots && (
+				<button type="button" disabled={state.isTaking} onClick={() => void state.takeSnapshot()}>
+					{state.isTaking ? "taking …" : "Snapshot"}
+				</button>
+			)}
+			{state.error !== "" && <p class="error">{state.error}</p>}
+			{state.unanswered !== "" && <p class="error">{state.unanswered}</p>}
 		</main>
 	);
 }

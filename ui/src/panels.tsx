@@ -624,6 +624,7 @@ const KEYS: [string, string][] = [
 	["[ ]", "hit before, next hit of the filter"],
 	["Y", "why: the critical path of the slice"],
 	["M", "mark the moment under the pointer"],
+	["Z", "leave out long times without events, or show them"],
 	["L", "go with the end of a recording, or stay"],
 	["T", "light or dark"],
 	["Esc", "close, then clear the selection"],

@@ -1,6 +1,7 @@
 // Which rows there are: tracks put together by process, in an order that stays, those that are open, pinned or searched.
 
-import type { Gap, Side, Track } from "./api";
+import type { Gap, Meta, Side, Track } from "./api";
+import type { Range } from "./time";
 import { IDLE, KINDS, RUNNING, UNKNOWN } from "./tile";
 
 /** A band of a row: the slices of one track. */
@@ -52,6 +53,8 @@ export interface Member {
 	tid: number | null;
 	cpu: number | null;
 	busy: number;
+	/** What a row says besides: of a guest's CPU the thread of the host that it is, and the other way round. */
+	note?: string;
 	tracks: Track[];
 }
 
@@ -136,6 +139,35 @@ export function groupsOf(tracks: Track[]): Group[] {
 	);
 }
 
+/** Says of each guest's CPU which thread of the host it is, and of that thread which CPU. */
+export function nameVirtualCpus(groups: Group[], meta: Pick<Meta, "guests" | "machines">, side: Side): void {
+	const guests = meta.guests ?? [];
+	const isHost = (machine: number) => !guests.some((it) => it.machine === machine);
+	for (const { machine, cpus } of guests) {
+		const name = meta.machines[machine] ?? "";
+		for (const [cpu, tid] of cpus) {
+			for (const group of groups.filter((it) => it.side === side)) {
+				for (const member of group.members) {
+					if (group.machine === machine && member.cpu === cpu && group.key.startsWith("cpus-")) {
+						member.note = `thread ${tid} of the host`;
+					} else if (isHost(group.machine) && member.tid === tid && member.cpu === null) {
+						member.note = `CPU ${cpu} of ${name}`;
+					}
+				}
+			}
+		}
+	}
+}
+
+/**
+ * When, by the clock of another machine, a moment may have been: both clocks together are known so exactly. Undefined: by
+ * the same clock it is exact.
+ */
+export function unsure(time: number, machine: number, other: number, uncertainty: ReadonlyMap<number, number>): Range | undefined {
+	const nanos = (uncertainty.get(machine) ?? 0) + (uncertainty.get(other) ?? 0);
+	return machine === other || nanos === 0 ? undefined : { from: time - nanos, to: time + nanos };
+}
+
 /** Bands from top to bottom, and how high they are together. */
 export function bandsOf(member: Member): { bands: Band[]; height: number } {
 	const bands: Band[] = [];
@@ -204,7 +236,7 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 		push({
 			key: place + member.key,
 			label: place !== "" && member.cpu === null ? `${group.title} › ${member.label}` : member.label,
-			note: member.tid === null ? "" : String(member.tid),
+			note: [member.tid === null ? "" : String(member.tid), member.note ?? ""].filter((it) => it !== "").join(" · "),
 			title: group.title,
 			isGroup: false,
 			isOpen: false,

@@ -1,20 +1,11 @@
 // What the page knows and shows, and what may be done to it. Who draws is told when it has changed.
 
-import {
-	type Api,
-	type Diff,
-	type EventRecord,
-	type Meta,
-	type Overview,
-	type Path,
-	recordsOf,
-	type Side,
-	type Slice,
-	type ThreadSums,
-	type Track,
-} from "./api";
+import { type Api, type Diff, type EventRecord, type Meta, NoAnswer, type Overview, type Path, recordsOf, type Side, type Slice, type ThreadSums, type Track } from "./api";
+import { hashOf, viewOf } from "./address";
+import { isGone, whatToDo } from "./reach";
+import { Folds, foldsOf } from "./folds";
 import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./pair";
-import { type Group, groupsOf, type Member, type Row, rowAt, rowsOf } from "./rows";
+import { type Group, groupsOf, type Member, nameVirtualCpus, type Row, rowAt, rowsOf } from "./rows";
 import { tracksOf } from "./path";
 import { DARK, LIGHT, type Theme } from "./theme";
 import { Tiles } from "./tiles";
@@ -32,6 +23,9 @@ const FOLLOW = 250;
  * seen within two seconds, the age of a tile included.
  */
 const POLL = 400;
+/** How long a server that does not answer is left alone, at first and at most [ms]. */
+const AGAIN = 250;
+const AGAIN_MOST = 4000;
 /** How often its tracks are, unless there are more of them [ms]. */
 const TRACKS_POLL = 5000;
 /** How much of a recording is shown at first [ns]. */
@@ -103,6 +97,17 @@ export class State {
 	/** The slice that another one of the other trace is to be aligned with. */
 	anchor: Slice | undefined;
 	isTaking = false;
+	/** Long times without events are left out of the axis, but for those that begin at these times. */
+	isFolding = true;
+	private readonly unfolded = new Set<number>();
+	folds = new Folds();
+	/** Why nobody answers, and what to do; empty: somebody does. */
+	unanswered = "";
+	/** What is waited for while there is no trace. */
+	awaits: Meta | undefined;
+	/** A recording that has no record yet: there is no time to show. */
+	isEmpty = false;
+	private again: Promise<void> | undefined;
 	help = false;
 	error = "";
 	isDark: boolean;
@@ -119,6 +124,8 @@ export class State {
 	/** How much later than the first trace the address has the second one begin [ns]. */
 	private later = 0;
 	private following: ReturnType<typeof setTimeout> | undefined;
+	/** Answers for panels that are still to come. */
+	private asking = 0;
 	isFetchingNames = false;
 
 	constructor(
@@ -145,39 +152,111 @@ export class State {
 	}
 
 	fail(error: unknown): void {
+		if ((this.meta || this.awaits) && isGone(error)) {
+			void this.reconnect();
+			return;
+		}
+		this.say(error);
+	}
+
+	/** What a panel shows itself is no failure of the page, unless nobody answers. */
+	private notice(error: unknown): void {
+		if (isGone(error)) {
+			this.fail(error);
+		}
+	}
+
+	private say(error: unknown): void {
 		this.error = error instanceof Error ? error.message : String(error);
+		this.changed();
+	}
+
+	/**
+	 * Waits until the server answers again, and goes on. If it shows something else by then, the page is loaded again: the
+	 * address has what is looked at.
+	 */
+	private reconnect(): Promise<void> {
+		this.again ??= this.awaitServer().finally(() => {
+			this.again = undefined;
+		});
+		return this.again;
+	}
+
+	private async awaitServer(): Promise<void> {
+		const before = this.meta;
+		this.tiles.isPaused = true;
+		for (let pause = AGAIN; ; pause = Math.min(pause * 2, AGAIN_MOST)) {
+			try {
+				const meta = await this.api.meta();
+				if (before && (meta.version !== before.version || meta.id !== before.id || meta.other?.id !== before.other?.id)) {
+					location.reload();
+					return;
+				}
+				break;
+			} catch (error) {
+				this.unanswered = whatToDo(error, this.meta);
+				this.changed();
+			}
+			await new Promise((resolve) => setTimeout(resolve, pause));
+		}
+		this.unanswered = "";
+		this.error = "";
+		this.tiles.isPaused = false;
+		this.isFetchingNames = false;
+		if (this.report) {
+			void this.runReport(this.report.name);
+		}
+		void this.refresh();
 		this.changed();
 	}
 
 	/** Asks what the trace is, again and again while it is still read or recorded. */
 	async begin(): Promise<void> {
 		let tracks = { count: -1, records: -1, time: 0, took: 0 };
-		for (let isFirst = true; ; isFirst = false) {
+		for (let isKnown = false; ; ) {
 			try {
 				const meta = await this.api.meta();
+				if (meta.awaits !== undefined) {
+					document.title = `${meta.title} · strata`;
+					this.awaits = meta;
+					this.changed();
+					await new Promise((resolve) => setTimeout(resolve, POLL));
+					continue;
+				}
+				this.awaits = undefined;
 				const before = this.bounds;
 				const other = meta.other;
 				const isNew =
 					this.meta?.records !== meta.records || this.meta.to !== meta.to || this.meta.other?.records !== other?.records;
 				this.meta = meta;
 				this.base = BigInt(meta.base);
-				this.beginTogether(isFirst);
+				this.beginTogether(!isKnown);
 				this.bounds = boundsOf(meta, this.shift);
 				const isDone = meta.done && (other?.done ?? true);
 				const [all, records] = [meta.tracks + (other?.tracks ?? 0), meta.records + (other?.records ?? 0)];
-				if (isFirst) {
+				const wasEmpty = this.isEmpty;
+				this.isEmpty = (meta.live && meta.records === 0) || meta.outlining === true;
+				if (!isKnown || wasEmpty || this.isEmpty) {
 					document.title = `${meta.title} · strata`;
 					this.range = { ...this.bounds };
 					this.follows = meta.live;
 					if (meta.live) {
 						this.range.from = Math.max(meta.from, meta.to - LIVE);
 					}
-					this.fromAddress();
-				} else if (this.follows) {
-					this.range = followed(this.range, before, this.bounds);
+					if (!this.isEmpty) {
+						this.fromAddress();
+					}
+				} else if (this.follows || !meta.live) {
+					// Of a trace that is still read it is not known at once how long it is.
+					const isAll = this.range.from <= before.from && this.range.to >= before.to;
+					this.range = this.follows || isAll ? followed(this.range, before, this.bounds) : this.range;
 				}
-				if (isNew || isFirst) {
+				const isFirst = !isKnown;
+				isKnown = true;
+				if (isNew || isFirst || !isDone) {
 					this.overview = await this.api.overview();
+					this.fold();
+					this.unfoldHere();
 				}
 				// Long lists are asked for less often: at most a tenth of the time.
 				const age = Date.now() - tracks.time;
@@ -195,8 +274,11 @@ export class State {
 					return;
 				}
 			} catch (error) {
-				this.fail(error);
-				return;
+				if (!(this.meta || this.awaits) || !isGone(error)) {
+					this.fail(error);
+					return;
+				}
+				await this.reconnect();
 			}
 			await new Promise((resolve) => setTimeout(resolve, POLL));
 		}
@@ -219,6 +301,11 @@ export class State {
 			track.to = Number.POSITIVE_INFINITY;
 		}
 		this.groups = groupsOf(tracks);
+		for (const [side, meta] of [this.meta, this.meta?.other].entries()) {
+			if (meta) {
+				nameVirtualCpus(this.groups, meta, side as Side);
+			}
+		}
 		this.layOut();
 	}
 
@@ -263,6 +350,7 @@ export class State {
 				}
 			}
 		} catch (error) {
+			// Where nobody answers, they are asked for again by what waits for an answer.
 			this.fail(error);
 			return;
 		}
@@ -291,8 +379,7 @@ export class State {
 			return;
 		}
 		if (isFirst) {
-			const more = Number(new URLSearchParams(location.hash.slice(1)).get("o") ?? 0);
-			this.later = Number.isFinite(more) ? Math.round(more) : 0;
+			this.later = viewOf(location.hash).late;
 			this.api.shift = meta.from - other.from + this.later;
 		} else if (this.shift !== meta.from - other.from + this.later) {
 			this.moveOther(meta.from - other.from + this.later);
@@ -383,6 +470,7 @@ export class State {
 		try {
 			compared.diff = await this.api.diff(compared.range.from, compared.range.to, this.shift);
 		} catch (error) {
+			this.notice(error);
 			compared.error = (error as Error).message;
 		}
 		this.changed();
@@ -424,7 +512,11 @@ export class State {
 			history.replaceState(null, "", `${location.pathname}${location.search}`);
 			location.reload();
 		} catch (error) {
-			this.fail(error);
+			if (error instanceof NoAnswer) {
+				this.fail(error);
+			} else {
+				this.say(error);
+			}
 		}
 		this.isTaking = false;
 		this.changed();
@@ -438,6 +530,7 @@ export class State {
 			this.past.splice(0, this.past.length - PAST);
 		}
 		this.range = kept(range, this.bounds);
+		this.unfoldHere();
 		this.leave();
 		this.moved();
 	}
@@ -456,19 +549,72 @@ export class State {
 		}
 		this.setReport(undefined);
 		clearTimeout(this.following);
-		this.following = setTimeout(() => void this.refresh(), FOLLOW);
+		this.following = setTimeout(() => {
+			this.following = undefined;
+			void this.refresh();
+		}, FOLLOW);
 	}
 
-	zoom(factor: number, at = (this.range.from + this.range.to) / 2): void {
+	zoom(factor: number, at = this.middle): void {
 		// What goes with the end keeps it.
-		this.range = zoomed(this.range, this.follows ? this.range.to : at, factor, this.bounds);
+		const fixed = this.folds.shown(this.follows ? this.range.to : at);
+		this.range = this.folds.changed(this.range, this.bounds, (range, bounds) => zoomed(range, fixed, factor, bounds));
 		this.moved();
 	}
 
 	pan(share: number): void {
-		this.range = panned(this.range, (this.range.to - this.range.from) * share, this.bounds);
+		const by = this.folds.length(this.range) * share;
+		this.range = this.folds.changed(this.range, this.bounds, (range, bounds) => panned(range, by, bounds));
 		this.leave();
 		this.moved();
+	}
+
+	/** The moment in the middle of what is shown. */
+	get middle(): number {
+		const { folds, range } = this;
+		return folds.real((folds.shown(range.from) + folds.shown(range.to)) / 2, true);
+	}
+
+	// ---- long times without events ----
+
+	/** Decides anew what is folded. Two traces side by side are not: what is empty in one is not in the other. */
+	private fold(): void {
+		const stretches = this.isFolding && !this.isPair ? (this.overview?.stretches ?? []) : [];
+		this.folds = new Folds(foldsOf(stretches, this.bounds, this.unfolded));
+	}
+
+	/** Whether there is anything to fold. */
+	get hasFolds(): boolean {
+		return !this.isPair && foldsOf(this.overview?.stretches ?? [], this.bounds, new Set()).length > 0;
+	}
+
+	setFolding(isFolding: boolean): void {
+		this.isFolding = isFolding;
+		this.unfolded.clear();
+		this.fold();
+		this.unfoldHere();
+		this.moved();
+	}
+
+	/** Shows a time without events that was folded. */
+	unfold(fold: Range): void {
+		for (const { from, to } of this.overview?.stretches ?? []) {
+			if (from < fold.to && to > fold.from) {
+				this.unfolded.add(from);
+			}
+		}
+		this.fold();
+		this.moved();
+	}
+
+	/** What is looked at is shown, also where nothing happened. */
+	private unfoldHere(): void {
+		const { from, to } = this.range;
+		for (const fold of this.folds.length(this.range) < 10 ? this.folds.all : []) {
+			if (fold.from < to && fold.to > from) {
+				this.unfold(fold);
+			}
+		}
 	}
 
 	back(): void {
@@ -509,7 +655,7 @@ export class State {
 			this.scrollTo(row.y - this.height / 3);
 		}
 		if (time < this.range.from || time > this.range.to) {
-			const half = (this.range.to - this.range.from) / 2;
+			const half = this.folds.length(this.range) / 2;
 			this.setRange({ from: time - half, to: time + half });
 		}
 		void this.choose(track, time);
@@ -607,7 +753,13 @@ export class State {
 		return this.selection ?? this.range;
 	}
 
+	/** Whether a panel is still to show what it is of. */
+	get isAsking(): boolean {
+		return this.asking > 0 || this.following !== undefined;
+	}
+
 	async refresh(): Promise<void> {
+		this.asking++;
 		try {
 			if (this.tab === "selection") {
 				const key = `${this.asked.from}/${this.asked.to}/${this.shift}/${this.meta?.records}`;
@@ -627,8 +779,11 @@ export class State {
 				await this.compare();
 			}
 		} catch (error) {
+			// It is asked for again.
+			this.sumsOf = "";
 			this.fail(error);
 		}
+		this.asking--;
 		this.changed();
 	}
 
@@ -641,6 +796,7 @@ export class State {
 			const { lines, cut } = await this.api.events(range.from, range.to, EVENTS, this.filter, side);
 			events = { records: recordsOf(lines), cut, error: "", range, side };
 		} catch (error) {
+			this.notice(error);
 			events = { records: [], cut: false, error: (error as Error).message, range, side };
 		}
 		if (of === this.lists) {
@@ -657,6 +813,7 @@ export class State {
 		try {
 			text = await this.api.report(name, range.from, range.to, this.side);
 		} catch (error) {
+			this.notice(error);
 			text = (error as Error).message;
 		}
 		// By now another report, of another trace or time, may be asked for, or none.
@@ -695,8 +852,9 @@ export class State {
 					this.hits = recordsOf(lines).map((it) => this.moment(it, side));
 					this.hitsCut = cut;
 				}
-			} catch {
+			} catch (error) {
 				// What is wrong with the filter stands above the list.
+				this.notice(error);
 			}
 		}
 		await this.refresh();
@@ -707,10 +865,10 @@ export class State {
 	 * is next to the last.
 	 */
 	goToHit(isNext: boolean): void {
-		const middle = (this.range.from + this.range.to) / 2;
-		const slack = (this.range.to - this.range.from) / 1000;
+		const { middle } = this;
+		const slack = this.folds.length(this.range) / 1000;
 		const now = this.hits[this.hitAt];
-		const isAtHit = now !== undefined && Math.abs(now - middle) <= slack;
+		const isAtHit = now !== undefined && Math.abs(now - (this.range.from + this.range.to) / 2) <= slack;
 		// Hits may have one time, so the place in the list says which is next.
 		const at = isAtHit
 			? this.hitAt + (isNext ? 1 : -1)
@@ -721,13 +879,13 @@ export class State {
 		const hit = this.hits[place];
 		if (hit !== undefined) {
 			this.hitAt = place;
-			const half = (this.range.to - this.range.from) / 2;
+			const half = this.folds.length(this.range) / 2;
 			this.setRange({ from: hit - half, to: hit + half });
 		}
 	}
 
 	mark(time: number): void {
-		const near = (this.range.to - this.range.from) / 200;
+		const near = this.folds.length(this.range) / 200;
 		const known = this.marks.findIndex((it) => Math.abs(it - time) < near);
 		if (known >= 0) {
 			this.marks.splice(known, 1);
@@ -794,50 +952,36 @@ export class State {
 
 	// ---- the address ----
 
-	/** What another one is to see stands behind the #. The token does not: it is who may look, not what. */
 	private toAddress(): void {
-		const words = new URLSearchParams();
-		const pair = (range: Range) => `${Math.round(range.from)}-${Math.round(range.to)}`;
-		words.set("t", pair({ from: this.range.from - this.bounds.from, to: this.range.to - this.bounds.from }));
-		if (this.selection) {
-			const { from, to } = this.selection;
-			words.set("s", pair({ from: from - this.bounds.from, to: to - this.bounds.from }));
+		// What it says is still to be shown.
+		if (this.isEmpty) {
+			return;
 		}
-		for (const [name, value] of [
-			["q", this.search],
-			["c", this.isOnlyMine ? "1" : ""],
-			["f", this.filter],
-			["p", [...this.pinned].join("\n")],
-			["o", this.late === 0 ? "" : String(this.late)],
-			["m", this.marks.map((it) => it - this.bounds.from).join(" ")],
-			["i", this.slice ? `${this.slice.track}@${Math.floor((this.slice.from + this.slice.to) / 2 - this.bounds.from)}` : ""],
-		] as const) {
-			if (value !== "") {
-				words.set(name, value);
-			}
-		}
-		history.replaceState(null, "", `#${words}`);
+		const { slice } = this;
+		const hash = hashOf({
+			...this,
+			pinned: [...this.pinned],
+			slice: slice && { track: slice.track, time: Math.floor((slice.from + slice.to) / 2) },
+			late: this.late,
+		});
+		history.replaceState(null, "", hash);
 	}
 
 	private fromAddress(): void {
-		const words = new URLSearchParams(location.hash.slice(1));
-		const pair = (text: string | null): Range | undefined => {
-			const found = /^(-?\d+)-(-?\d+)$/.exec(text ?? "");
-			const [from, to] = [Number(found?.[1]), Number(found?.[2])];
-			return found && to > from ? { from: from + this.bounds.from, to: to + this.bounds.from } : undefined;
-		};
-		this.range = kept(pair(words.get("t")) ?? this.range, this.bounds);
+		const view = viewOf(location.hash);
+		this.isFolding = view.isFolding;
+		this.fold();
+		this.range = kept(view.range ?? this.range, this.bounds);
+		this.unfoldHere();
 		this.leave();
-		this.selection = pair(words.get("s"));
-		this.search = words.get("q") ?? "";
-		this.isOnlyMine = words.get("c") === "1";
-		this.filter = words.get("f") ?? "";
-		this.pinned = new Set((words.get("p") ?? "").split("\n").filter((it) => it !== ""));
-		const marks = (words.get("m") ?? "").split(" ").map(Number);
-		this.marks = marks.filter((it) => Number.isFinite(it) && it !== 0).map((it) => it + this.bounds.from);
-		const chosen = /^(\d+)@(\d+)$/.exec(words.get("i") ?? "");
-		if (chosen) {
-			void this.choose(Number(chosen[1]), Number(chosen[2]) + this.bounds.from);
+		this.selection = view.selection;
+		this.search = view.search;
+		this.isOnlyMine = view.isOnlyMine;
+		this.filter = view.filter;
+		this.pinned = new Set(view.pinned);
+		this.marks = view.marks;
+		if (view.slice) {
+			void this.choose(view.slice.track, view.slice.time);
 		}
 		if (this.filter !== "") {
 			void this.find(this.filter);

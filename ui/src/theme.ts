@@ -13,6 +13,8 @@ export interface Theme {
 	loss: string;
 	accent: string;
 	selection: string;
+	/** Where something was, by a clock that is not exactly known. */
+	unsure: string;
 	/** Of the critical path. */
 	path: string;
 	bars: string;
@@ -35,6 +37,7 @@ export const LIGHT: Theme = {
 	loss: "#c8102e",
 	accent: "#005fd5",
 	selection: "rgba(0, 95, 213, 0.14)",
+	unsure: "rgba(160, 90, 0, 0.28)",
 	path: "#c8102e",
 	bars: "#8d97a8",
 	states: {
@@ -61,6 +64,7 @@ export const DARK: Theme = {
 	loss: "#ff5c6c",
 	accent: "#6ea8ff",
 	selection: "rgba(110, 168, 255, 0.18)",
+	unsure: "rgba(255, 190, 90, 0.32)",
 	path: "#ff5c6c",
 	bars: "#667080",
 	states: {

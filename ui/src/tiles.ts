@@ -25,6 +25,8 @@ export class Tiles {
 	private readonly asked = new Set<string>();
 	private bytes = 0;
 	private requests = 0;
+	/** Nothing is asked for: nobody answers. */
+	isPaused = false;
 
 	constructor(
 		private readonly api: Api,
@@ -66,7 +68,7 @@ export class Tiles {
 
 	/** Asks for what is wanted, all tracks of a time together. */
 	fetch(): void {
-		while (this.requests < REQUESTS) {
+		while (this.requests < REQUESTS && !this.isPaused) {
 			const batch: number[] = [];
 			let place: [number, number] | undefined;
 			for (const [key, [track, level, index]] of this.wanted) {

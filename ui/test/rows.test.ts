@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Track } from "../src/api";
 import { fitted } from "../src/draw";
-import { groupsOf, isLossOf, rowAt, rowsOf, type Shown } from "../src/rows";
+import { groupsOf, isLossOf, nameVirtualCpus, rowAt, rowsOf, type Shown, unsure } from "../src/rows";
 import { hue, stem } from "../src/theme";
 
 let id = 0;
@@ -131,4 +131,34 @@ test("the processes of the command are not asked for in a trace that names none"
 	const none = new Set<string>();
 	const shown = { search: "", open: none, closed: none, pinned: none, hidden: none, isOnlyMine: true, pathTracks: [] };
 	assert.ok(rowsOf(groups, shown).rows.length > 0);
+});
+
+test("a guest's CPU says which thread of the host it is, and that thread which CPU", () => {
+	const track = (id: number, kind: Track["kind"], group: string, machine: number, depth: number, tid: number | null) =>
+		({ id, kind, group, title: group, label: "x", pid: null, tid, machine, depth, count: 1, from: 0, to: 1, sums: [1, 0, 0, 0, 0, 0, 0, 0] }) as Track;
+	const groups = groupsOf([
+		track(0, "cpu", "cpus-0", 0, 0, null),
+		track(1, "cpu", "cpus-1", 1, 0, null),
+		track(2, "thread", "process-1", 0, 0, 42),
+		track(3, "thread", "process-2", 1, 0, 42),
+	]);
+	nameVirtualCpus(groups, { machines: ["vm", "web"], guests: [{ machine: 1, uncertainty: 500, cpus: [[0, 42]] }] }, 0);
+	const notes = groups.flatMap((group) => group.members.map((it) => [group.key, it.note ?? ""]));
+	assert.deepEqual(Object.fromEntries(notes), {
+		"cpus-0": "",
+		"cpus-1": "thread 42 of the host",
+		"process-1": "CPU 0 of web",
+		"process-2": "",
+	});
+});
+
+test("a moment is exact by its own clock, and by another one as unsure as both together", () => {
+	const uncertainty = new Map([
+		[1, 500],
+		[2, 70],
+	]);
+	assert.equal(unsure(1000, 1, 1, uncertainty), undefined);
+	assert.equal(unsure(1000, 0, 3, uncertainty), undefined);
+	assert.deepEqual(unsure(1000, 1, 0, uncertainty), { from: 500, to: 1500 });
+	assert.deepEqual(unsure(1000, 1, 2, uncertainty), { from: 430, to: 1570 });
 });

@@ -2,12 +2,13 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Side, Slice } from "../src/api";
+import { NoAnswer, Refused, type Side, type Slice } from "../src/api";
 import { OTHER, PairApi } from "../src/pair";
 import { State } from "../src/state";
 
 // What the state asks of a browser.
-const location = { hash: "", pathname: "/", search: "" };
+let reloads = 0;
+const location = { hash: "", pathname: "/", search: "", port: "8000", reload: () => reloads++ };
 Object.assign(globalThis, {
 	location,
 	document: { title: "" },
@@ -44,6 +45,10 @@ class Late extends PairApi {
 
 	override events(_from: number, _to: number, _limit: number, filter: string, side: Side = 0): Promise<{ lines: string; cut: boolean }> {
 		return this.later(`${filter} of ${side}`);
+	}
+
+	override sums(from: number): Promise<never> {
+		return this.later(`sums from ${from}`);
 	}
 
 	override slice(track: number): Promise<Slice> {
@@ -183,4 +188,97 @@ test("what the user has aligned stays", async () => {
 	assert.deepEqual(await growing("", align), [0, 77, 77, 77]);
 	const begins = (state: State, polls: number) => polls === 1 && (state.align(77), state.alignBegins());
 	assert.deepEqual(await growing("", begins), [0, -300, 5e15 - 300, 5e15 - 300]);
+});
+
+/** A server whose answers of what the trace is are these, one after the other; the last one again and again. */
+class Scripted extends PairApi {
+	asked = 0;
+
+	constructor(private readonly answers: (object | Error)[]) {
+		super("");
+	}
+
+	override async meta(): Promise<never> {
+		const answer = this.answers[Math.min(this.asked++, this.answers.length - 1)];
+		if (answer instanceof Error) {
+			throw answer;
+		}
+		return answer as never;
+	}
+
+	override async overview() {
+		return {} as never;
+	}
+
+	override async tracks() {
+		return [];
+	}
+
+	override async sums() {
+		return [];
+	}
+}
+
+const meta = (more: object) => ({ version: 2, id: "one", base: "0", title: "t", typed: "/t", from: 1000, to: 2000, records: 5, tracks: 0, done: false, live: false, other: null, ...more });
+
+test("a page whose server has ended asks until it answers again, and goes on where it was", async () => {
+	location.hash = "#t=1200-1300";
+	reloads = 0;
+	const unanswered: string[] = [];
+	const api = new Scripted([meta({}), new NoAnswer("refused"), new NoAnswer("refused"), meta({}), meta({ done: true })]);
+	const state: State = new State(api, () => {
+		if (state.unanswered !== "" && unanswered[unanswered.length - 1] !== state.unanswered) {
+			unanswered.push(state.unanswered);
+		}
+	});
+	await state.begin();
+	assert.equal(unanswered.length, 1);
+	assert.match(unanswered[0] ?? "", /does not answer.*strata ui --port 8000 --token-file FILE \/t/);
+	assert.deepEqual([state.unanswered, state.error, reloads], ["", "", 0]);
+	assert.deepEqual(state.range, { from: 1200, to: 1300 });
+	assert.equal(state.meta?.done, true);
+});
+
+test("a server with another token is told apart from none, and one of another trace has the page loaded again", async () => {
+	reloads = 0;
+	location.hash = "";
+	const unanswered = new Set<string>();
+	const api = new Scripted([meta({}), new Refused(401, "wrong"), new Refused(401, "wrong"), meta({ id: "two" }), meta({ id: "two", done: true })]);
+	const state: State = new State(api, () => unanswered.add(state.unanswered));
+	await state.begin();
+	assert.ok([...unanswered].some((text) => /another token: open the address/.test(text)), [...unanswered].join());
+	assert.equal(reloads, 1);
+});
+
+test("a page that finds no server at first says so, and does not ask again", async () => {
+	const api = new Scripted([new Refused(401, "the token is wrong")]);
+	const state = new State(api, () => undefined);
+	await state.begin();
+	assert.deepEqual([state.error, state.unanswered, api.asked], ["the token is wrong", "", 1]);
+});
+
+test("a page waits for the first trace, and for the first record, before it shows what its address says", async () => {
+	location.hash = "#t=1100-1200&q=word";
+	const live = { live: true, from: 5e15, to: 5e15 };
+	const api = new Scripted([
+		{ version: 2, id: "", title: "fr", awaits: "nothing yet", snapshots: true },
+		meta({ ...live, records: 0 }),
+		meta({ ...live, records: 0, to: 6e15 }),
+		meta({ live: true }),
+		meta({ done: true }),
+	]);
+	const seen: string[] = [];
+	let zooms = 0;
+	const state: State = new State(api, () => {
+		seen.push(state.awaits ? "awaits" : state.isEmpty ? `empty ${state.range.from}` : `${state.range.from}-${state.range.to} ${state.search}`);
+		// Whoever zooms where nothing is does not lose what the address says.
+		if (state.isEmpty && zooms++ === 0) {
+			state.zoom(0.5);
+		}
+	});
+	await state.begin();
+	assert.equal(seen[0], "awaits");
+	assert.ok(seen.includes(`empty ${5e15}`) && seen.includes(`empty ${6e15 - 10e9}`), seen.join());
+	assert.equal(seen[seen.length - 1], "1100-1200 word");
+	assert.match(location.hash, /t=1100-1200/);
 });
