@@ -234,6 +234,17 @@ calls = json.loads(strata("analyze", "syscalls", "--format", "json", "--by", "na
 number = sum(track["count"] for track in tracks if track["kind"] == "calls")
 assert number == sum(row["count"] for row in calls["rows"]), "system calls"
 
+# By name, how often and how long: what the report has. A name of the page's has no object.
+found = {row["name"]: row for row in get(f"{here}/slices?from={begin}&to={end + 1}")["rows"] if row["what"] == "system call"}
+assert found.keys() == {row["name"] for row in calls["rows"]}, found.keys() ^ {row["name"] for row in calls["rows"]}
+for row in calls["rows"]:
+    own = found[row["name"]]
+    wanted = (row["count"], row["total_ns"], row["min_ns"], row["max_ns"])
+    assert (own["count"], own["total"], own["min"], own["max"]) == wanted, (own, wanted)
+longest = max(found.values(), key=lambda row: row["max"])
+there = get(f"{here}/slice/{longest['track']}/{longest['time']}")
+assert there["to"] - there["from"] == longest["max"] and there["name"].split(" ")[0] == longest["name"], there
+
 part = (begin + third, begin + 2 * third)
 wanted = strata("view", "--format", "json", "-f", "sched_switch", *flags(*part), TRACE).splitlines()[:50]
 found = get(f"{here}/events?from={part[0]}&to={part[1]}&limit=50&q=sched_switch")

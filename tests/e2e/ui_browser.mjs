@@ -146,6 +146,13 @@ async function controls() {
 	await dragged();
 	await page.locator(".panel table tbody tr").nth(3).waitFor();
 	assert.match(await hash(), /s=\d+-\d+/, "what is selected stands in the address");
+	// How often and how long, at once; a click goes to the longest one.
+	const done = page.locator("table[aria-label='What was done']");
+	assert.match(await done.locator("thead").textContent(), /count.*average.*minimum.*maximum/);
+	const name = await done.locator("tbody td").nth(1).textContent();
+	await step(() => done.locator("tbody tr").first().click());
+	assert.ok((await panel.locator("h2").textContent()).includes(name.trim()), "the longest one is shown");
+	await step(() => page.click(".tabs button:nth-child(2)"));
 	const command = await page.locator(".panel code").textContent();
 	assert.match(command, /^strata analyze threads --from @\d+\.\d{9} --until @\d+\.\d{9} /);
 	await step(() => page.click("button:text-is('cpu')"));

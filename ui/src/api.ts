@@ -137,6 +137,26 @@ export interface ThreadSums {
 	sums: number[];
 }
 
+/** What was done in a time, of one name: how often, and how long. */
+export interface SliceSum {
+	what: string;
+	name: string;
+	count: number;
+	total: number;
+	min: number;
+	max: number;
+	/** Where the longest one is. */
+	track: number;
+	time: number;
+	side?: Side;
+}
+
+export interface SliceSums {
+	rows: SliceSum[];
+	/** There are more. */
+	cut: boolean;
+}
+
 /** What became slower from one trace to another: what `strata analyze diff --json` prints, as far as it is shown. */
 export interface Diff {
 	command: string;
@@ -297,6 +317,10 @@ export class Api {
 	async sums(from: number, to: number): Promise<ThreadSums[]> {
 		const path = `sums?from=${Math.floor(from)}&to=${Math.ceil(to)}`;
 		return (await this.json<{ threads: ThreadSums[] }>(path)).threads;
+	}
+
+	slices(from: number, to: number): Promise<SliceSums> {
+		return this.json(`slices?from=${Math.floor(from)}&to=${Math.ceil(to)}`);
 	}
 
 	events(from: number, to: number, limit: number, filter: string, _side: Side = 0): Promise<{ lines: string; cut: boolean }> {

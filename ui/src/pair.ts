@@ -1,6 +1,6 @@
 // Two traces as one: what is of the second one has numbers of its own, and its times are moved so that both are aligned.
 
-import { Api, type EventRecord, type Meta, type Overview, type Path, type Side, type Slice, type ThreadSums, type Track } from "./api";
+import { Api, type EventRecord, type Meta, type Overview, type Path, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
 import type { Tile } from "./tile";
 import type { Range } from "./time";
 
@@ -125,6 +125,16 @@ export class PairApi extends Api {
 			this.isPair ? this.other.sums(from - this.shift, to - this.shift) : [],
 		]);
 		return [...own, ...other.map((it) => ({ ...it, track: it.track + OTHER }))];
+	}
+
+	override async slices(from: number, to: number): Promise<SliceSums> {
+		const { shift } = this;
+		const [own, other] = await Promise.all([
+			super.slices(from, to),
+			this.isPair ? this.other.slices(from - shift, to - shift) : { rows: [], cut: false },
+		]);
+		const others = other.rows.map((it) => ({ ...it, side: 1 as const, track: it.track + OTHER, time: it.time + shift }));
+		return { rows: [...own.rows, ...others].sort((a, b) => b.total - a.total), cut: own.cut || other.cut };
 	}
 
 	override events(from: number, to: number, limit: number, filter: string, side: Side = 0): Promise<{ lines: string; cut: boolean }> {

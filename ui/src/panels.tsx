@@ -305,6 +305,7 @@ function Selection({ state }: { state: State }) {
 			) : state.report ? (
 				<pre>{state.report.text}</pre>
 			) : (
+				<div class="cols">
 				<table>
 					<thead>
 						<tr>
@@ -336,9 +337,53 @@ function Selection({ state }: { state: State }) {
 						))}
 					</tbody>
 				</table>
+				<SliceTable state={state} />
+				</div>
 			)}
 			{!state.report && sums.length > ROWS && <p>{count(sums.length - ROWS)} more: see the report threads.</p>}
 		</>
+	);
+}
+
+/** What was done in the time, by name: how often, and how long. A click goes to the longest one. */
+function SliceTable({ state }: { state: State }) {
+	const { rows, cut } = state.sliceSums ?? { rows: [], cut: false };
+	if (rows.length === 0) {
+		return null;
+	}
+	return (
+		<table aria-label="What was done">
+			<thead>
+				<tr>
+					{["what", "name", "count", "total", "average", "minimum", "maximum"].map((name, n) => (
+						<th key={name} class={n < 2 ? "" : "n"} scope="col">
+							{name}
+						</th>
+					))}
+				</tr>
+			</thead>
+			<tbody>
+				{rows.slice(0, ROWS).map((it) => (
+					<tr key={`${it.side}/${it.what}/${it.name}`} class="go" title="go to the longest" onClick={() => state.goTo(it.track, it.time)}>
+						<td>{it.what}</td>
+						<td>
+							{state.isPair && <SideName side={it.side ?? 0} />} {it.name}
+						</td>
+						<td class="n">{count(it.count)}</td>
+						{[it.total, it.total / it.count, it.min, it.max].map((nanos, n) => (
+							<td key={n} class="n">
+								{length(nanos)}
+							</td>
+						))}
+					</tr>
+				))}
+				{(cut || rows.length > ROWS) && (
+					<tr>
+						<td colSpan={7}>There are more. Select a shorter time, or choose a report.</td>
+					</tr>
+				)}
+			</tbody>
+		</table>
 	);
 }
 

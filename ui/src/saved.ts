@@ -1,6 +1,6 @@
 // A page that `strata ui --save` has written: answers from what is in the page, since there is no server.
 
-import { Api, type Meta, type Overview, type Path, Refused, type Slice, type ThreadSums, type Track } from "./api";
+import { Api, type Meta, type Overview, type Path, Refused, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
 import { cleaned } from "./text";
 import { decode, firstAt, KINDS, type Tile } from "./tile";
 import { tileWidth } from "./time";
@@ -187,6 +187,10 @@ export class SavedApi extends Api {
 				? [{ track: track.id, thread: track.label, tid: track.tid, process, pid: track.pid, sums }]
 				: [];
 		});
+	}
+
+	override async slices(): Promise<SliceSums> {
+		return { rows: [], cut: false };
 	}
 
 	override async path(): Promise<Path> {

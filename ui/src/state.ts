@@ -1,6 +1,6 @@
 // What the page knows and shows, and what may be done to it. Who draws is told when it has changed.
 
-import { type Api, type Diff, type EventRecord, type Meta, NoAnswer, type Overview, type Path, recordsOf, type Side, type Slice, type ThreadSums, type Track } from "./api";
+import { type Api, type Diff, type EventRecord, type Meta, NoAnswer, type Overview, type Path, recordsOf, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
 import { hashOf, viewOf } from "./address";
 import { isGone, whatToDo } from "./reach";
 import { Folds, foldsOf } from "./folds";
@@ -76,6 +76,7 @@ export class State {
 	slice: Slice | undefined;
 	tab: Tab | undefined;
 	sums: ThreadSums[] | undefined;
+	sliceSums: SliceSums | undefined;
 	report: { name: string; text: string } | undefined;
 	events: Events | undefined;
 	filter = "";
@@ -765,10 +766,12 @@ export class State {
 				const key = `${this.asked.from}/${this.asked.to}/${this.shift}/${this.meta?.records}`;
 				if (this.sumsOf !== key) {
 					this.sumsOf = key;
-					const sums = await this.api.sums(this.asked.from, this.asked.to);
+					const { from, to } = this.asked;
+					const [sums, sliceSums] = await Promise.all([this.api.sums(from, to), this.api.slices(from, to)]);
 					// The range may be another one by now: its own answer comes later.
 					if (this.sumsOf === key) {
 						this.sums = sums;
+						this.sliceSums = sliceSums;
 					}
 				}
 			}

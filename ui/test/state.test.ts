@@ -51,6 +51,10 @@ class Late extends PairApi {
 		return this.later(`sums from ${from}`);
 	}
 
+	override slices(from: number): Promise<never> {
+		return this.later(`slices from ${from}`);
+	}
+
 	override slice(track: number): Promise<Slice> {
 		return this.later(`slice ${track}`);
 	}
@@ -216,6 +220,10 @@ class Scripted extends PairApi {
 
 	override async sums() {
 		return [];
+	}
+
+	override async slices() {
+		return { rows: [], cut: false };
 	}
 }
 

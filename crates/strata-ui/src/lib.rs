@@ -32,6 +32,7 @@ mod rights;
 mod saved_page;
 mod server;
 mod shown;
+mod slice_sums;
 mod snapshots;
 mod start_server;
 #[cfg(test)]

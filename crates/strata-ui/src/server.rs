@@ -12,6 +12,7 @@
 //! | `/v1/ID/slice/TRACK/TIME` | a slice, with its records |
 //! | `/v1/ID/path/TRACK?from=T&to=T` | the critical path of the track's thread, as parts of other tracks |
 //! | `/v1/ID/sums?from=T&to=T` | how long threads were in which state |
+//! | `/v1/ID/slices?from=T&to=T` | system calls, spans, interrupts and disk requests by name, with their lengths |
 //! | `/v1/ID/events?from=T&to=T&limit=N&q=FILTER` | records as `strata view --format json` has them |
 //! | `/v1/ID/report/NAME?from=T&to=T` | what `strata analyze NAME` prints |
 //! | `/v1/ID/diff?from=T&to=T&shift=N` | what `strata analyze diff` says of two traces that are compared |
@@ -45,6 +46,7 @@ use crate::records::records;
 use crate::report::{compare, compare_command, report};
 use crate::request_guard::{check_source, check_token, Token};
 use crate::shown::{now, pass, Shown, Traces};
+use crate::slice_sums::slice_sums;
 use crate::snapshots::Snapshots;
 
 /// Limit on the size of a request's head \[byte\].
@@ -413,6 +415,10 @@ fn answer_of(app: &Shown, rest: &[&str], query: &Query) -> Answer {
             Err(_) => Answer::absent(),
         },
         ["sums"] => match answers::sums(&app.model.look(), app.base, range(query)) {
+            Ok(sums) => Answer::json(&sums),
+            Err(error) => Answer::failed(&error),
+        },
+        ["slices"] => match slice_sums(&app.model.look(), app.base, range(query)) {
             Ok(sums) => Answer::json(&sums),
             Err(error) => Answer::failed(&error),
         },
