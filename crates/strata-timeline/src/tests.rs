@@ -166,8 +166,7 @@ impl Machine {
     }
 
     fn tell(&mut self, time: i64, cpu: u32, tid: i64, fact: Fact<'_>) -> &mut Machine {
-        self.engine.world.begin.get_or_insert(time);
-        self.engine.world.now = self.engine.world.now.max(time);
+        self.engine.world.moves_to(time);
         let (machine, pid, selected) = (0, None, true);
         let (cpu, tid, own_tid) = (Some(cpu), Some(tid), Some(tid));
         let home = Home { trace: 0, pid: None };

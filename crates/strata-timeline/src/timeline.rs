@@ -166,8 +166,7 @@ impl Timeline {
     pub fn event<O: Observer>(&mut self, event: &Event<'_>, selected: bool, seen: &mut O) {
         let Some(&origin) = self.origins.get(event.stream().index()) else { return };
         if let Some(time) = event.time() {
-            self.engine.world.begin.get_or_insert(time);
-            self.engine.world.now = self.engine.world.now.max(time);
+            self.engine.world.moves_to(time);
         }
         let Some(slot) = self.bindings.get_mut(event.class().index()) else { return };
         let (calls, names) = (&mut self.engine.world.calls, &mut self.engine.world.names);
@@ -297,7 +296,7 @@ impl Timeline {
 
     /// Sets the present to a later time. There must be no other record before it.
     pub fn until(&mut self, time: i64) {
-        self.engine.world.now = self.engine.world.now.max(time);
+        self.engine.world.until(time);
     }
 
     /// Ends the trace. Everything that is open ends with the last record and is reported.

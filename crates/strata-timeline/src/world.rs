@@ -73,6 +73,19 @@ pub enum Blind {
 }
 
 impl World {
+    /// Notes the time of a record.
+    #[inline]
+    pub(crate) fn moves_to(&mut self, time: i64) {
+        self.until(time);
+        self.begin.get_or_insert(time);
+    }
+
+    /// Sets the present to a later time. The first one may be any, as before 1970.
+    #[inline]
+    pub(crate) fn until(&mut self, time: i64) {
+        self.now = if self.begin.is_none() { time } else { self.now.max(time) };
+    }
+
     /// Returns the first thread of a thread's process; the thread itself if its process is unknown.
     #[must_use]
     pub fn process_of(&self, thread: ThreadId) -> ThreadId {

@@ -575,3 +575,13 @@ fn thread_that_a_dump_has_listed_before_its_fork_is_one_thread() {
     let exit = Fact::Exit { tid: 7, name: RecordText::None };
     assert_eq!(threads_of_dump_and_fork((7, 4), 7, &[exit]), 2);
 }
+
+#[test]
+fn trace_from_before_1970_ends_with_its_last_record() {
+    let mut machine = Machine::new();
+    machine.switch(-50, 0, 9, 0, 5).enter(-40, 0, 5, "read", Object::None).switch(-30, 0, 5, S, 9);
+    machine.tell(-20, 0, 9, Fact::Fault);
+    let of = machine.finish().of(5);
+    assert_eq!(of.last().copied(), Some("blocked read by Unknown -30..-20"), "{of:?}");
+    assert_eq!(machine.engine.world.now, -20);
+}
