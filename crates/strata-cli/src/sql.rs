@@ -9,11 +9,11 @@ use std::io::{self, BufRead as _, BufWriter, IsTerminal as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
-use strata_sql::{Database, Found, SourceOptions, SqlError, StopCheck};
+use strata_sql::{Database, Found, Parameters, SourceOptions, SqlError, StopCheck};
 
 use crate::reading::incomplete_traces;
 use crate::reading::traces::TracesFlags;
@@ -72,6 +72,10 @@ pub struct SqlFlags {
     #[arg(short, long, value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
 
+    /// Give the query's parameter :NAME this value: a number, or a text; between single quotes always a text
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_parameter, allow_hyphen_values = true)]
+    set: Vec<(String, String)>,
+
     /// Open no file that the trace names: functions of programs have no names
     #[arg(long)]
     no_symbols: bool,
@@ -79,6 +83,12 @@ pub struct SqlFlags {
     /// Show names of C++ and Rust as compilers have made them
     #[arg(long)]
     mangled: bool,
+}
+
+fn parse_parameter(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = split.ok_or("write NAME=VALUE, as in --set name=openat")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Runs `strata sql`, and returns the exit status.
@@ -111,6 +121,10 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
         ..SourceOptions::default()
     };
     let mut database = Database::with_names(reader, names, check)?;
+    let parameters = Parameters::from_texts(&flags.set);
+    database.set_parameters(
+        parameters.map_err(|error| anyhow!("sql: --set: {}", clean(&error.to_string())))?,
+    );
     let format = if flags.json { SqlFormat::Json } else { flags.format };
     let mut session = Session { database: &mut database, format };
     if let Some(prompt) = prompt {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
-use rusqlite::{Batch, Connection, ErrorCode, OpenFlags};
+use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Statement};
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::stats;
 use strata_ctf::read::Reader;
@@ -16,6 +16,7 @@ use strata_export::sql::{empty_timeline, TimelineNames};
 
 use crate::error::SqlError;
 use crate::findings::Found;
+use crate::parameters::Parameters;
 use crate::shared_data::{Shared, StopCheck};
 use crate::symbols::SymbolThread;
 use crate::{functions, span_join, table, timeline_tables};
@@ -128,6 +129,7 @@ pub struct Database {
     symbols: Arc<SymbolThread>,
     /// Bits of the parts that were computed.
     has: u8,
+    parameters: Parameters,
 }
 
 /// A table or a view, with its columns.
@@ -173,7 +175,13 @@ impl Database {
             Ok(connection)
         };
         let connection = made().map_err(|error: rusqlite::Error| of_query(&error))?;
-        Ok(Database { connection, shared, needs, symbols, has: 0 })
+        let parameters = Parameters::default();
+        Ok(Database { connection, shared, needs, symbols, has: 0, parameters })
+    }
+
+    /// Sets the values of parameters of the next queries: `:name`, `@name`, `$name` and `?1`.
+    pub fn set_parameters(&mut self, parameters: Parameters) {
+        self.parameters = parameters;
     }
 
     /// Returns the damage and the discarded records of all packets that queries have read, and what was left out.
@@ -235,6 +243,7 @@ impl Database {
         self.compute()?;
         let mut statements = Batch::new(&self.connection, text);
         while let Some(mut statement) = statements.next().map_err(|error| self.failed(&error))? {
+            self.bind(&mut statement)?;
             let types: Vec<Option<String>> = statement
                 .columns()
                 .iter()
@@ -245,7 +254,7 @@ impl Database {
                 statement.column_names().into_iter().map(str::to_owned).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             sink.columns(&names).map_err(SqlError::Output)?;
-            let mut rows = statement.query(()).map_err(|error| self.failed(&error))?;
+            let mut rows = statement.raw_query();
             while let Some(row) = rows.next().map_err(|error| self.failed(&error))? {
                 let cells: rusqlite::Result<Vec<Cell<'_>>> =
                     (0..names.len()).map(|column| row.get_ref(column)).collect();
@@ -259,18 +268,27 @@ impl Database {
         Ok(())
     }
 
-    /// Prepares all statements, so that the authorizer reports what they need.
+    /// Prepares all statements, so that the authorizer reports what they need, and checks their parameters.
     fn look(&self, text: &str) -> Result<(), SqlError> {
         let mut statements = Batch::new(&self.connection, text);
-        while let Some(statement) = statements.next().map_err(|error| self.failed(&error))? {
-            if statement.parameter_count() > 0 {
-                return Err(SqlError::Query(
-                    "the query has a parameter ('?', ':name'), which nobody gives a value"
-                        .to_owned(),
-                ));
-            }
+        let mut used = Vec::new();
+        while let Some(mut statement) = statements.next().map_err(|error| self.failed(&error))? {
+            used.extend(self.bind(&mut statement)?);
         }
-        Ok(())
+        self.parameters.check_used(&used)
+    }
+
+    /// Gives a statement's parameters their values. Returns their names.
+    fn bind(&self, statement: &mut Statement<'_>) -> Result<Vec<String>, SqlError> {
+        let mut used = Vec::new();
+        for index in 1..=statement.parameter_count() {
+            let name = statement.parameter_name(index).map(str::to_owned);
+            let (name, value) = self.parameters.of(name.as_deref())?;
+            let bound = statement.raw_bind_parameter(index, value);
+            bound.map_err(|error| self.failed(&error))?;
+            used.push(name.to_owned());
+        }
+        Ok(used)
     }
 
     /// Computes the parts that the statements need and that do not exist yet.

@@ -267,6 +267,10 @@ const ALL: &[CommandExamples] = &[
                 "strata sql t 'select percentile(duration_ns, 99) from calls'",
                 "the time that one in a hundred system calls exceeds",
             ),
+            (
+                "strata sql t 'select * from calls where name = :n' --set n=read",
+                "with a value for a parameter, as scripts do",
+            ),
             ("strata sql t .tables", "what can be asked for"),
             ("strata sql t", "a prompt, on a terminal"),
         ],
