@@ -843,7 +843,7 @@ impl RecordFlags {
             kernel: self.kernel_options()?,
             output: self.output.clone(),
             relay: self.relay.relay.clone(),
-            remote: self.relay.to.as_ref().map(Destination::target).transpose()?,
+            remote: self.relay.to()?.as_ref().map(Destination::target).transpose()?,
             guests: self.guest.clone(),
             version: match self.ctf {
                 CtfFlag::One => Version::One,

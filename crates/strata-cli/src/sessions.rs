@@ -118,7 +118,7 @@ pub fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: S
 /// Runs `strata create`.
 pub fn create(flags: &CreateFlags) -> Result<u8> {
     let mut plan = Plan::new(flags.snapshot, flags.output.as_deref().map(absolute).transpose()?);
-    plan.to = flags.to.clone().map(absolute_to).transpose()?;
+    plan.to = flags.spool.on(flags.to.as_ref())?.map(absolute_to).transpose()?;
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
     (plan.keep, plan.stack) = (flags.keep, flags.stack);
     plan.argv_bytes = flags.argv_bytes;

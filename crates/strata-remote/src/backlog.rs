@@ -1,35 +1,69 @@
 //! Messages that a relay has not acknowledged yet, in their order.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
+
+use crate::spool::{Piece, Spool};
 
 /// An encoded message.
 pub(crate) type Frame = Arc<[u8]>;
 
+/// Place of a message.
+#[derive(Debug)]
+enum Place {
+    Memory(Frame),
+    Spool(Piece),
+}
+
 /// The messages of one recording that wait for acknowledgement. Their numbers begin at 0 and count messages.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    frames: VecDeque<Frame>,
+    frames: VecDeque<Place>,
     /// Number of the first frame.
     first: u64,
     /// Number of the frame that is sent next on the present connection.
     next: u64,
+    /// Size of the messages in memory \[byte\].
     bytes: usize,
+    spool: Option<Spool>,
+    /// Bytes in memory above which messages go to the spool \[byte\].
+    memory: usize,
 }
 
 impl Backlog {
+    /// Has messages written to the spool while those in memory have more than `memory` bytes.
+    pub(crate) fn set_spool(&mut self, spool: Spool, memory: usize) {
+        (self.spool, self.memory) = (Some(spool), memory);
+    }
+
     /// Appends a message.
     pub(crate) fn push(&mut self, frame: Frame) {
-        self.bytes += frame.len();
-        self.frames.push_back(frame);
+        let spool = self.spool.as_mut().filter(|_| self.bytes + frame.len() > self.memory);
+        let place = match spool.and_then(|spool| spool.push(&frame)) {
+            Some(piece) => Place::Spool(piece),
+            None => {
+                self.bytes += frame.len();
+                Place::Memory(frame)
+            }
+        };
+        self.frames.push_back(place);
     }
 
     /// Returns the message to send next; `None` if all were sent.
-    pub(crate) fn take(&mut self) -> Option<Frame> {
-        let at = usize::try_from(self.next - self.first).ok()?;
-        let frame = self.frames.get(at)?;
+    ///
+    /// # Errors
+    /// It cannot be read from the spool.
+    pub(crate) fn take(&mut self) -> io::Result<Option<Frame>> {
+        let at = usize::try_from(self.next - self.first).ok();
+        let Some(place) = at.and_then(|at| self.frames.get(at)) else { return Ok(None) };
+        let frame = match (place, &self.spool) {
+            (Place::Memory(frame), _) => Arc::clone(frame),
+            (Place::Spool(piece), Some(spool)) => spool.read(*piece)?.into(),
+            (Place::Spool(_), None) => return Err(io::ErrorKind::NotFound.into()),
+        };
         self.next += 1;
-        Some(Arc::clone(frame))
+        Ok(Some(frame))
     }
 
     /// Continues with message `next` on a new connection whose relay has all messages before it. Returns false if that
@@ -54,8 +88,15 @@ impl Backlog {
 
     fn drop_before(&mut self, next: u64) {
         while self.first < next {
-            let Some(frame) = self.frames.pop_front() else { return };
-            self.bytes -= frame.len();
+            let Some(place) = self.frames.pop_front() else { return };
+            match place {
+                Place::Memory(frame) => self.bytes -= frame.len(),
+                Place::Spool(piece) => {
+                    if let Some(spool) = &mut self.spool {
+                        spool.free(piece);
+                    }
+                }
+            }
             self.first += 1;
         }
     }
@@ -75,9 +116,14 @@ impl Backlog {
         self.frames.len() as u64
     }
 
-    /// Size of the messages that are kept \[byte\].
+    /// Size of the messages that are kept in memory \[byte\].
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Returns the spool, if there is one.
+    pub(crate) fn spool(&self) -> Option<&Spool> {
+        self.spool.as_ref()
     }
 }
 
@@ -91,19 +137,45 @@ mod tests {
         for byte in 0..5u8 {
             backlog.push(vec![byte; 10].into());
         }
-        let mut taken = || backlog.take().map(|frame| frame[0]);
+        let mut taken = || backlog.take().unwrap().map(|frame| frame[0]);
         assert_eq!([taken(), taken(), taken()], [Some(0), Some(1), Some(2)]);
         assert!(backlog.acknowledge(2));
         assert_eq!((backlog.first(), backlog.end(), backlog.bytes()), (2, 5, 30));
         assert!(!backlog.acknowledge(4), "it was not sent yet");
         // The relay had 2, whose acknowledgement did not arrive.
         assert!(backlog.resume(3));
-        assert_eq!(backlog.take().map(|frame| frame[0]), Some(3));
+        assert_eq!(backlog.take().unwrap().map(|frame| frame[0]), Some(3));
         // Another connection, which acknowledges again what was acknowledged.
         assert!(backlog.resume(3) && backlog.acknowledge(1));
-        let rest: Vec<u8> = std::iter::from_fn(|| backlog.take()).map(|frame| frame[0]).collect();
+        let rest: Vec<u8> =
+            std::iter::from_fn(|| backlog.take().unwrap()).map(|frame| frame[0]).collect();
         assert_eq!((rest, backlog.messages()), (vec![3, 4], 2));
         assert!(!backlog.resume(2) && !backlog.resume(6));
         assert!(backlog.acknowledge(5) && backlog.bytes() == 0);
+    }
+
+    #[test]
+    fn messages_that_do_not_fit_into_memory_come_from_the_spool_in_their_order() {
+        let scratch = crate::testing::Scratch::new("backlog-spool");
+        std::fs::create_dir_all(&scratch.0).unwrap();
+        let mut backlog = Backlog::default();
+        backlog.set_spool(Spool::create(&scratch.0, 100).unwrap(), 25);
+        for byte in 0..15u8 {
+            backlog.push(vec![byte; 10].into());
+        }
+        // Two in memory, ten in the spool, and the others in memory again.
+        assert_eq!((backlog.bytes(), backlog.spool().unwrap().bytes()), (50, 100));
+        let (mut sent, mut is_broken) = (Vec::new(), false);
+        while let Some(frame) = backlog.take().unwrap() {
+            assert_eq!(frame.len(), 10);
+            sent.push(frame[0]);
+            if sent.len() == 7 && !std::mem::replace(&mut is_broken, true) {
+                assert!(backlog.acknowledge(4) && backlog.resume(5));
+                sent.truncate(5);
+            }
+        }
+        assert_eq!(sent, (0..15).collect::<Vec<u8>>());
+        assert!(backlog.acknowledge(15) && backlog.bytes() == 0);
+        assert_eq!(backlog.spool().unwrap().bytes(), 0);
     }
 }

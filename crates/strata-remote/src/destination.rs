@@ -14,7 +14,10 @@ use crate::sender::Target;
 const OF_ALL: &str = "/etc/strata/relay";
 const OF_USER: &str = ".config/strata/relay";
 
-/// A relay, and how to talk to it: `[NAME@]HOST[:PORT][,certificates=DIR]`.
+/// Smallest spool: it holds the largest message, and some more \[byte\].
+const SPOOL_MIN: u64 = 64 << 20;
+
+/// A relay, and how to talk to it: `[NAME@]HOST[:PORT][,certificates=DIR][,spool=BYTES]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Destination {
@@ -24,6 +27,8 @@ pub struct Destination {
     pub address: Address,
     /// Folder with this host's certificate; `None` for the default folder.
     pub certificates: Option<PathBuf>,
+    /// The most bytes that wait on the disk while the relay does not take them \[byte\]; `None`: only in memory.
+    pub spool: Option<u64>,
 }
 
 /// Why nothing can be sent to a destination.
@@ -59,11 +64,17 @@ impl Destination {
             );
         }
         let address = Address::parse(address).map_err(|problem| problem.to_string())?;
-        let mut to = Destination { name: name.map(str::to_owned), address, certificates: None };
+        let mut to =
+            Destination { name: name.map(str::to_owned), address, certificates: None, spool: None };
         for part in parts {
             match part.split_once('=') {
                 Some(("certificates", folder)) if !folder.is_empty() => {
                     to.certificates = Some(PathBuf::from(folder));
+                }
+                Some(("spool", bytes)) => {
+                    let bytes =
+                        bytes.parse().map_err(|_| format!("'{part}' is no number of bytes"))?;
+                    to.set_spool(bytes)?;
                 }
                 _ => {
                     return Err(format!(
@@ -73,6 +84,23 @@ impl Destination {
             }
         }
         Ok(to)
+    }
+
+    /// Sets the most bytes that wait on the disk.
+    ///
+    /// # Errors
+    /// They are too few for the largest message; the text is for people.
+    pub fn set_spool(&mut self, bytes: u64) -> Result<(), String> {
+        match bytes >= SPOOL_MIN {
+            true => self.spool = Some(bytes),
+            false => {
+                return Err(format!(
+                    "a spool of {bytes} bytes is too small: at least {} MiB",
+                    SPOOL_MIN >> 20
+                ))
+            }
+        }
+        Ok(())
     }
 
     /// Makes the path of the certificates absolute, for use by another process.
@@ -95,7 +123,7 @@ impl Destination {
             None if address.is_loopback() => None,
             None => return Err(DestinationError::NoCertificate(address.clone())),
         };
-        Ok(Target { address: address.clone(), tls, host: self.name.clone() })
+        Ok(Target { address: address.clone(), tls, host: self.name.clone(), spool: self.spool })
     }
 }
 
@@ -117,8 +145,11 @@ impl fmt::Display for Destination {
             write!(f, "{name}@")?;
         }
         write!(f, "{}", self.address)?;
-        match &self.certificates {
-            Some(folder) => write!(f, ",certificates={}", folder.display()),
+        if let Some(folder) = &self.certificates {
+            write!(f, ",certificates={}", folder.display())?;
+        }
+        match self.spool {
+            Some(bytes) => write!(f, ",spool={bytes}"),
             None => Ok(()),
         }
     }
@@ -144,7 +175,7 @@ mod tests {
 
     #[test]
     fn relay_is_named_with_what_is_needed_to_talk_to_it() {
-        let text = "web1@relay.example:77,certificates=c/web1";
+        let text = "web1@relay.example:77,certificates=c/web1,spool=1073741824";
         let to = Destination::parse(text).unwrap();
         assert_eq!(
             (to.name.as_deref(), &*to.address.to_string()),
@@ -155,7 +186,8 @@ mod tests {
         let plain = Destination::parse("localhost").unwrap();
         assert!(plain.name.is_none() && plain.target().unwrap().tls.is_none());
         assert_eq!(plain.to_string(), "localhost:5345");
-        for bad in ["", "@", "a@", "A@b", "../x@b", "b,", "b,x=1", "b,certificates=", "b:0"] {
+        let bad = ["", "@", "a@", "A@b", "../x@b", "b,", "b,x=1", "b,certificates=", "b:0"];
+        for bad in bad.into_iter().chain(["b,spool=", "b,spool=1", "b,spool=-1"]) {
             assert!(Destination::parse(bad).is_err(), "{bad}");
         }
         let missing = Destination::parse("relay.example,certificates=/nonexistent").unwrap();

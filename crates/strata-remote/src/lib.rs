@@ -7,6 +7,7 @@
 //! connection.rs    a TCP connection, plain or by TLS, that never blocks
 //!
 //! backlog.rs       messages that the relay has not acknowledged                      the recorder's side
+//! spool.rs         those that do not fit into memory, on the disk
 //! relay_link.rs          the backlog, between the threads that record and the one that sends
 //! sender.rs        the thread that sends, and connects again
 //! output.rs        traces as sinks whose packets go into the backlog
@@ -51,6 +52,7 @@ mod recording_state;
 mod relay_link;
 mod sender;
 mod server;
+mod spool;
 #[cfg(test)]
 mod testing;
 mod viewers;

@@ -35,6 +35,12 @@ pub struct Recording {
     pub begin: fn(),
 }
 
+/// Returns the folder of spools: what is in /tmp is often in memory.
+fn spool_folder() -> PathBuf {
+    let named = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    named.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
+}
+
 /// The output that makes a sink for each trace of a recording.
 #[derive(Debug)]
 pub struct RemoteOutput {
@@ -52,6 +58,9 @@ impl RemoteOutput {
     /// A system call failed.
     pub fn begin(target: Target, recording: Recording) -> io::Result<RemoteOutput> {
         let link = Arc::new(Link::new(&target.address.to_string())?);
+        if let Some(most) = target.spool {
+            link.set_spool(&spool_folder(), most)?;
+        }
         let open = Open {
             version: REMOTE_VERSION,
             is_of_our_order: true,

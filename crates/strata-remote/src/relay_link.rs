@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, EventfdFlags};
 use strata_collect::Error;
-use strata_relay::FromRecorder;
+use strata_relay::{FromRecorder, FRAME_BYTES_MAX};
 
 use crate::backlog::{Backlog, Frame};
+use crate::spool::Spool;
 
 /// The most bytes that wait for the relay in memory \[byte\]. Half of it is for what is still recorded while the
 /// recorder is told to wait.
@@ -97,6 +98,12 @@ impl Patience {
 }
 
 impl State {
+    /// Returns true if the spool has space for any message.
+    fn has_spool(&self) -> bool {
+        let free = self.backlog.spool().map_or(0, Spool::free_bytes);
+        free >= FRAME_BYTES_MAX as u64 + 4096
+    }
+
     fn hear(&mut self, is_further: bool) {
         let now = Instant::now();
         self.patience.get_or_insert(Patience::new(now)).hear(now, is_further);
@@ -122,8 +129,12 @@ pub struct LinkLook {
     pub away: Duration,
     /// Number of messages that the relay has not acknowledged.
     pub messages: u64,
-    /// Size of these messages \[byte\].
+    /// Size of those in memory \[byte\].
     pub bytes: usize,
+    /// Size of those in the spool on the disk \[byte\].
+    pub spooled: u64,
+    /// Why the last message could not be written to the spool.
+    pub spool_problem: Option<String>,
 }
 
 impl Link {
@@ -136,6 +147,17 @@ impl Link {
         let state = State { away_since: Some(Instant::now()), ..State::default() };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         Ok(Link { path: PathBuf::from(name), state, changed, wake })
+    }
+
+    /// Has messages written to a spool of at most `most` bytes in `folder`, while those in memory have half of what is kept
+    /// there.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub(crate) fn set_spool(&self, folder: &Path, most: u64) -> io::Result<()> {
+        let spool = Spool::create(folder, most)?;
+        self.lock().backlog.set_spool(spool, BACKLOG_BYTES / 4);
+        Ok(())
     }
 
     /// Name of the relay, as a path for messages.
@@ -158,6 +180,8 @@ impl Link {
             away: state.away + state.away_since.map_or(Duration::ZERO, |since| since.elapsed()),
             messages: state.backlog.messages(),
             bytes: state.backlog.bytes(),
+            spooled: state.backlog.spool().map_or(0, Spool::bytes),
+            spool_problem: state.backlog.spool().and_then(Spool::problem).map(str::to_owned),
         }
     }
 
@@ -171,14 +195,17 @@ impl Link {
     #[must_use]
     pub fn is_full(&self) -> bool {
         let state = self.lock();
-        !state.is_ending && state.backlog.bytes() > BACKLOG_BYTES / 2
+        !state.is_ending && !state.has_spool() && state.backlog.bytes() > BACKLOG_BYTES / 2
     }
 
     /// Returns how many more bytes the backlog takes, and its size \[byte\].
     #[must_use]
     pub fn room(&self) -> (u64, u64) {
-        let free = BACKLOG_BYTES.saturating_sub(self.lock().backlog.bytes());
-        (free as u64, BACKLOG_BYTES as u64)
+        let state = self.lock();
+        let free = BACKLOG_BYTES.saturating_sub(state.backlog.bytes()) as u64;
+        let (spooled, spool_free) =
+            state.backlog.spool().map_or((0, 0), |spool| (spool.bytes(), spool.free_bytes()));
+        (free + spool_free, BACKLOG_BYTES as u64 + spooled + spool_free)
     }
 
     /// Waits at most `time` for the first connection.
@@ -211,7 +238,7 @@ impl Link {
             if let Some(why) = &state.failure {
                 return Err(self.error(io::Error::other(why.clone())));
             }
-            if state.backlog.bytes() < BACKLOG_BYTES {
+            if state.backlog.bytes() < BACKLOG_BYTES || state.has_spool() {
                 break;
             }
             if !state.is_ending || state.is_abandoned || state.has_waited() {
@@ -258,7 +285,8 @@ impl Link {
             state = self.wait(state);
         }
         state.is_abandoned = true;
-        let (messages, bytes) = (state.backlog.messages(), state.backlog.bytes());
+        let spooled = state.backlog.spool().map_or(0, Spool::bytes);
+        let (messages, bytes) = (state.backlog.messages(), state.backlog.bytes() as u64 + spooled);
         let why = state.failure.clone().or_else(|| state.problem.clone());
         drop(state);
         self.wake();
@@ -324,7 +352,10 @@ impl Link {
     }
 
     /// Returns the next message to send; `None` if all were sent.
-    pub(crate) fn take(&self) -> Option<Frame> {
+    ///
+    /// # Errors
+    /// It cannot be read from the spool.
+    pub(crate) fn take(&self) -> io::Result<Option<Frame>> {
         self.lock().backlog.take()
     }
 

@@ -36,6 +36,45 @@ pub struct Target {
     pub tls: Option<Arc<ClientConfig>>,
     /// Name of this host at the relay; `None` for its own host name.
     pub host: Option<String>,
+    /// The most bytes that wait on the disk while the relay does not take them \[byte\]; `None`: only in memory.
+    pub spool: Option<u64>,
+}
+
+impl Target {
+    /// Connects to the first of the relay's addresses that answers.
+    ///
+    /// # Errors
+    /// None does, or it is another machine and there is no TLS.
+    pub(crate) fn connect(&self) -> io::Result<Connection> {
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for one in self.address.resolve()? {
+            let is_allowed = self.tls.is_some() || one.ip().is_loopback();
+            if !is_allowed {
+                last = io::Error::other(format!(
+                    "{} is another machine, and nothing is sent to other machines without TLS",
+                    one.ip()
+                ));
+                continue;
+            }
+            match self.connect_to(&one) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn connect_to(&self, address: &SocketAddr) -> io::Result<Connection> {
+        let socket = TcpStream::connect_timeout(address, CONNECT)?;
+        match &self.tls {
+            None => Connection::plain(socket),
+            Some(config) => {
+                let name = ServerName::try_from(self.address.host.clone());
+                let name = name.map_err(io::Error::other)?;
+                Connection::client(socket, Arc::clone(config), name)
+            }
+        }
+    }
 }
 
 /// Why a connection ended.
@@ -98,7 +137,8 @@ impl Sender {
     }
 
     fn connect_and_send(&self, is_there: &mut bool) -> End {
-        let connected = self.connect().and_then(|connection| self.greet(connection));
+        let connected = self.target.connect().map_err(End::from);
+        let connected = connected.and_then(|connection| self.greet(connection));
         let (mut connection, mut frames) = match connected {
             Ok(connected) => connected,
             Err(end) => return end,
@@ -110,38 +150,6 @@ impl Sender {
                 End::Over
             }
             Err(end) => end,
-        }
-    }
-
-    fn connect(&self) -> Result<Connection, End> {
-        let address = &self.target.address;
-        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-        for one in address.resolve()? {
-            let is_allowed = self.target.tls.is_some() || one.ip().is_loopback();
-            if !is_allowed {
-                last = io::Error::other(format!(
-                    "{} is another machine, and nothing is sent to other machines without TLS",
-                    one.ip()
-                ));
-                continue;
-            }
-            match self.connect_to(&one) {
-                Ok(connection) => return Ok(connection),
-                Err(error) => last = error,
-            }
-        }
-        Err(last.into())
-    }
-
-    fn connect_to(&self, address: &SocketAddr) -> io::Result<Connection> {
-        let socket = TcpStream::connect_timeout(address, CONNECT)?;
-        match &self.target.tls {
-            None => Connection::plain(socket),
-            Some(config) => {
-                let name = ServerName::try_from(self.target.address.host.clone());
-                let name = name.map_err(io::Error::other)?;
-                Connection::client(socket, Arc::clone(config), name)
-            }
         }
     }
 
@@ -216,7 +224,9 @@ impl Sender {
                                 FromGuest::Pong { number, received_ns, sent_ns: now_ns(), pair };
                             Some(FromRecorder::Data(pong).encode().into())
                         }
-                        None => self.link.take(),
+                        None => self.link.take().map_err(|error| {
+                            End::Refused(format!("the spool cannot be read: {error}"))
+                        })?,
                     };
                 }
                 let Some(bytes) = frame.as_ref().and_then(|frame| frame.get(at..)) else { break };
@@ -261,7 +271,7 @@ fn receive(connection: &mut Connection, frames: &mut Frames) -> io::Result<bool>
 }
 
 /// Replaces control characters in a text of the relay, so that it is safe to print.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|one| if one.is_control() { '?' } else { one }).collect()
 }
 

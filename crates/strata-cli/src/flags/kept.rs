@@ -161,7 +161,7 @@ impl RecordFlags {
         }
         let mut plan = Plan::new(self.snapshot, self.output.clone());
         (plan.keep, plan.stack) = (self.keep, self.stack);
-        (plan.argv_bytes, plan.to) = (self.argv_bytes, self.relay.to.clone());
+        (plan.argv_bytes, plan.to) = (self.argv_bytes, self.relay.to()?);
         plan.ctf2 = matches!(self.ctf, CtfFlag::Two);
         (plan.no_vtid, plan.lttng_env) = (self.no_vtid, self.lttng_env);
         (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);

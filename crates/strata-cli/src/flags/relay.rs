@@ -5,6 +5,8 @@ use clap::Args;
 use strata_remote::Destination;
 use strata_session::options::{Place, PlaceProblem};
 
+use crate::talk::units::parse_size;
+
 /// Flags that choose the machine that writes the trace.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RelayFlags {
@@ -22,7 +24,45 @@ pub struct RelayFlags {
     /// certificates=DIR: the folder with ca.pem, certificate.pem and key.pem for this name [default:
     /// ~/.config/strata/relay, /etc/strata/relay]. Without certificates only to this machine itself.
     #[arg(long, value_name = "HOST[:PORT][,certificates=DIR]", value_parser = Destination::parse, conflicts_with_all = ["output", "relay"])]
-    pub to: Option<Destination>,
+    to: Option<Destination>,
+
+    #[command(flatten)]
+    spool: SpoolFlag,
+}
+
+/// The flag that lets what waits for a relay be on this machine's disk.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SpoolFlag {
+    /// With --to, let up to SIZE wait on this disk
+    ///
+    /// While the relay is not reachable or too slow, what does not fit into memory waits in $TMPDIR, or else /var/tmp, before
+    /// records stay in the buffers. It is freed when the relay has it, and with the end of this recorder.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "to")]
+    spool: Option<u64>,
+}
+
+impl SpoolFlag {
+    /// Returns the destination with the spool.
+    ///
+    /// # Errors
+    /// The spool is too small.
+    pub fn on(&self, to: Option<&Destination>) -> anyhow::Result<Option<Destination>> {
+        let mut to = to.cloned();
+        if let (Some(to), Some(bytes)) = (&mut to, self.spool) {
+            to.set_spool(bytes).map_err(|why| anyhow::anyhow!("--spool: {why}"))?;
+        }
+        Ok(to)
+    }
+}
+
+impl RelayFlags {
+    /// Returns the relay to which the trace is sent.
+    ///
+    /// # Errors
+    /// The spool is too small.
+    pub fn to(&self) -> anyhow::Result<Option<Destination>> {
+        self.spool.on(self.to.as_ref())
+    }
 }
 
 /// Makes the path of the certificates absolute, and checks that the certificates can be read.

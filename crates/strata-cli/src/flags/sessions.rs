@@ -38,6 +38,7 @@ use strata_session::{MinFree, Rules, Tracked};
 use super::auto::AutoFlags;
 use super::output_format::AnswerFlags;
 use super::probes::{as_enabled, for_session, of_lttng};
+use super::relay::SpoolFlag;
 use super::users_and_groups;
 use crate::reading::selection::parse_filter;
 use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
@@ -108,6 +109,9 @@ pub struct CreateFlags {
     #[arg(long, value_name = "HOST[:PORT][,certificates=DIR]", value_parser = Destination::parse,
         conflicts_with_all = ["output", "keep", "rotate_size", "rotate_time", "rotate_count"])]
     pub to: Option<Destination>,
+
+    #[command(flatten)]
+    pub spool: SpoolFlag,
 
     /// Make a flight recorder: keep the last records in the buffers, and write nothing until `strata snapshot NAME`
     /// saves them

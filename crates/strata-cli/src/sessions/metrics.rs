@@ -112,6 +112,11 @@ fn metrics(sessions: &[Facts]) -> String {
             "waiting_bytes",
             "Bytes that the relay has not acknowledged.",
         ),
+        (
+            "strata_session_relay_spooled_bytes",
+            "spooled_bytes",
+            "How much of that is in the spool on the disk.",
+        ),
         ("strata_session_relay_breaks_total", "breaks", "Connections to the relay that broke."),
         (
             "strata_session_relay_away_seconds_total",

@@ -120,7 +120,11 @@ fn relay_line(to: &Facts) -> String {
     let relay = clean(text(to, "relay"));
     let away = to.get("away_seconds").and_then(Value::as_f64).unwrap_or(0.0);
     let away = time(Duration::from_secs_f64(away.clamp(0.0, 1e9)));
-    let waiting = size(number(to, "waiting_bytes"));
+    let spooled = match number(to, "spooled_bytes") {
+        0 => String::new(),
+        bytes => format!(" ({} of it in the spool)", size(bytes)),
+    };
+    let waiting = size(number(to, "waiting_bytes")) + &spooled;
     match to.get("is_connected").and_then(Value::as_bool) {
         None => format!("\nsnapshots go to the relay {relay}\n"),
         Some(true) => format!(

@@ -46,6 +46,8 @@ pub struct RemoteStatus {
     pub waiting_messages: u64,
     /// Size of these messages \[byte\].
     pub waiting_bytes: u64,
+    /// How much of that is in the spool on the disk \[byte\].
+    pub spooled_bytes: u64,
 }
 
 impl RemoteStatus {
@@ -59,6 +61,7 @@ impl RemoteStatus {
             away_seconds: 0.0,
             waiting_messages: 0,
             waiting_bytes: 0,
+            spooled_bytes: 0,
         }
     }
 }
@@ -82,6 +85,10 @@ pub(crate) fn recording(
     })
 }
 
+fn spool_problem(why: Option<String>) -> Option<String> {
+    why.map(|why| format!("the spool cannot be written: {why}"))
+}
+
 /// Returns a function that tells whether the user has requested a stop since this call.
 pub(crate) fn next_request(stop: &Stop) -> IsOver {
     let (stop, asked) = (stop.clone(), stop.requests());
@@ -94,6 +101,7 @@ pub(crate) struct RemoteTrace {
     name: String,
     /// The reported state: whether the relay was connected, and the number of breaks.
     told: RefCell<(bool, u64)>,
+    has_spool: bool,
 }
 
 impl RemoteTrace {
@@ -132,7 +140,8 @@ impl RemoteTrace {
         let recording = recording(machine, target.host.clone(), name)?;
         let output = RemoteOutput::begin(target.clone(), recording)?;
         let (link, name) = (output.link(), target.address.to_string());
-        let trace = RemoteTrace { link, name, told: RefCell::new((true, 0)) };
+        let has_spool = target.spool.is_some();
+        let trace = RemoteTrace { link, name, told: RefCell::new((true, 0)), has_spool };
         Ok((trace, Arc::new(Mutex::new(output))))
     }
 
@@ -142,11 +151,12 @@ impl RemoteTrace {
         RemoteStatus {
             relay: self.name.clone(),
             is_connected: Some(look.is_connected),
-            problem: self.link.failure().or(look.problem),
+            problem: self.link.failure().or(look.problem).or(spool_problem(look.spool_problem)),
             breaks: look.breaks,
             away_seconds: look.away.as_secs_f64(),
             waiting_messages: look.messages,
-            waiting_bytes: look.bytes as u64,
+            waiting_bytes: (look.bytes as u64).saturating_add(look.spooled),
+            spooled_bytes: look.spooled,
         }
     }
 
@@ -175,11 +185,21 @@ impl RemoteTrace {
         };
         if std::mem::replace(&mut told.0, false) {
             notify(Notice::Remote(format!(
-                "the relay {} is not there: {why}. It is tried again; what is recorded stays in memory meanwhile",
-                self.name
+                "the relay {} is not there: {why}. It is tried again; what is recorded stays in {} meanwhile",
+                self.name,
+                self.places()
             )));
         }
         told.1 = look.breaks;
+    }
+
+    /// Returns where messages wait, for people.
+    fn places(&self) -> &'static str {
+        if self.has_spool {
+            "memory, in the spool"
+        } else {
+            "memory"
+        }
     }
 
     /// Sends the end of the recording. Waits until the relay has everything or accepts nothing more, or until
@@ -206,8 +226,9 @@ impl RemoteTrace {
             };
             format!(
                 "The connection to the relay broke {times}; there was none for {:.1} s in all. What came meanwhile stayed \
-                 in memory and in the buffers; what these did not take is counted as discarded.",
-                look.away.as_secs_f64()
+                 in {} and in the buffers; what these did not take is counted as discarded.",
+                look.away.as_secs_f64(),
+                self.places()
             )
         })
     }
