@@ -11,7 +11,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use strata_analyze::duration_text::parse_duration;
 use strata_remote::{
     make_certificates, Address, AddressProblem, Certificates, KeepRules, Limits, Page, PageServer,
-    RelayEvent, Relayd, ViewerServer, METRICS_CONTENT_TYPE,
+    RelayEvent, Relayd, ViewRights, ViewerServer, METRICS_CONTENT_TYPE,
 };
 use strata_session::stop::Stop;
 use strata_text::clean;
@@ -101,6 +101,11 @@ pub struct RelaydFlags {
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = parse_live)]
     live: Option<Address>,
 
+    /// Let who presents a certificate for one of these names read all hosts' recordings (strata view --follow
+    /// net://RELAY/HOST/RECORDING), or everybody who may connect (all); otherwise each host may read its own
+    #[arg(long, value_name = "NAME|all", value_delimiter = ',')]
+    viewers: Vec<String>,
+
     /// Make an authority in DIR, and a folder with certificate and key for each NAME (of the relay and of hosts)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "names")]
     make_certificates: Option<PathBuf>,
@@ -138,6 +143,16 @@ fn parse_sync(text: &str) -> Result<Sync, String> {
     }
 }
 
+impl RelaydFlags {
+    fn view_rights(&self) -> ViewRights {
+        match &self.viewers[..] {
+            [] => ViewRights::Own,
+            names if names.iter().any(|name| name == "all") => ViewRights::All,
+            names => ViewRights::Names(names.to_vec()),
+        }
+    }
+}
+
 /// Runs the relay until a signal ends it.
 pub fn run(flags: &RelaydFlags) -> Result<u8> {
     if let Some(folder) = &flags.make_certificates {
@@ -163,6 +178,7 @@ pub fn run(flags: &RelaydFlags) -> Result<u8> {
         connections: flags.max_connections,
         sync: flags.sync.0,
         memory: flags.max_memory,
+        viewers: flags.view_rights(),
         ..Limits::default()
     };
     raise_descriptors();
@@ -193,7 +209,10 @@ pub fn run(flags: &RelaydFlags) -> Result<u8> {
     let served = std::thread::scope(|scope| {
         scope.spawn(|| relayd.keep(&rules, &|| stop.requests() > 0));
         if let Some(viewers) = &viewers {
-            scope.spawn(|| viewers.serve(&|| stop.requests() > 0));
+            scope.spawn(|| {
+                let has_recorder = |host: &str, folder: &Path| relayd.has_recorder(host, folder);
+                viewers.serve(&has_recorder, &|| stop.requests() > 0);
+            });
         }
         if let Some(pages) = &pages {
             scope.spawn(|| pages.serve(&|path| page(&relayd, path), &|| stop.requests() > 0));

@@ -3,8 +3,10 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::io::{self, IsTerminal as _, StdoutLock, Write};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde::Serialize;
 use strata_text::{clean_lines, json};
 
@@ -222,6 +224,16 @@ pub fn is_closed(error: &anyhow::Error) -> bool {
 pub fn terminal_columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(raw()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Waits for `wait`. Returns true if nobody reads stdout any more.
+pub fn is_closed_within(wait: Duration) -> bool {
+    let out = raw();
+    let mut fds = [PollFd::new(&out, PollFlags::empty())];
+    let timeout = Timespec::try_from(wait).ok();
+    // A signal only makes the wait shorter.
+    let ready = poll(&mut fds, timeout.as_ref()).unwrap_or(0);
+    ready > 0 && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// Returns true if stdout is a terminal.

@@ -18,6 +18,7 @@ use strata_analyze::render::{ClockStyle, Clocks, FieldList, Format, Head, Option
 use strata_ctf::read::{Reader, TimeRange};
 use strata_session::stop::Stop;
 
+use crate::reading::followed_traces::FollowedTraces;
 use crate::reading::number_parser::nr_threads;
 use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
@@ -326,8 +327,10 @@ fn follow(flags: &ViewFlags) -> Result<u8> {
     stop.end_after(STOP_PATIENCE).context("view: cannot handle signals")?;
     flags.show_on(&target, &mut options);
     let limit = flags.limit.map_or(u64::MAX, NonZeroU64::get);
-    let paths = flags.traces.paths()?;
-    follow::run(Followed { paths, selection: &flags.selection, options, limit }, target, &stop)
+    let Some(traces) = FollowedTraces::open("view", &flags.traces, &stop)? else {
+        return Ok(crate::talk::exit::stopped(&stop));
+    };
+    follow::run(Followed { traces, selection: &flags.selection, options, limit }, target, &stop)
 }
 
 /// Returns the warning about threads whose names could not be kept.

@@ -141,6 +141,11 @@ impl Streams {
         self.last.insert(stream, last);
     }
 
+    /// Returns the number of the last packet of each stream with more than one.
+    pub fn lasts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.last.iter().map(|(stream, last)| (*stream, last.sequence))
+    }
+
     fn widen(&mut self, header: &Header) {
         let &Header { timestamp_begin, timestamp_end, .. } = header;
         let span = self.span.get_or_insert((timestamp_begin, timestamp_end));

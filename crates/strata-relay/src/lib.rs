@@ -6,6 +6,7 @@
 //! frame.rs     bytes to frames: a kind, a length, a payload
 //! message.rs   frames to what they say
 //! remote.rs    the same between a recorder and `strata relayd`: data is numbered and acknowledged
+//! remote_view.rs  between a viewer and `strata relayd`: a recording while it grows
 //! offset_bounds.rs    exchanges of clock readings to bounds of the offset between two clocks
 //! offset_line.rs      bounds to a clock's offset and rate, with an uncertainty
 //! guest_metadata.rs  the metadata of a guest's trace, in the host's time
@@ -25,6 +26,7 @@ mod message;
 mod offset_bounds;
 mod offset_line;
 mod remote;
+mod remote_view;
 mod vsock;
 
 pub use byte_channel::{connect, Place, PlaceProblem, Waiting, Wire};
@@ -40,3 +42,4 @@ pub use message::{
 pub use offset_bounds::{Bound, Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
 pub use offset_line::{Known, Line};
 pub use remote::{FromRecorder, Open, ToRecorder, REMOTE_VERSION, TEXT_BYTES_MAX};
+pub use remote_view::{FromViewer, ToViewer, Watch, VIEW_VERSION};

@@ -25,6 +25,9 @@
 //!
 //! live_view.rs     a recording as a viewer sees it, while it grows                    for viewers
 //! viewers.rs       LTTng's live protocol
+//! folder_messages.rs  a recording's folder as the messages with which it came
+//! server/viewer.rs    viewers on other hosts, who are sent these
+//! remote_view.rs      the viewer's side: a copy that grows
 //!
 //! prometheus.rs    figures as text                                                   for monitors
 //! http.rs          a server of a few pages
@@ -40,6 +43,7 @@ mod connection;
 mod destination;
 mod disk_sync;
 mod event;
+mod folder_messages;
 mod folder_names;
 mod host_clock;
 mod http;
@@ -50,6 +54,7 @@ mod prometheus;
 mod received;
 mod recording_state;
 mod relay_link;
+mod remote_view;
 mod sender;
 mod server;
 mod spool;
@@ -67,7 +72,8 @@ pub use http::{Page, PageServer};
 pub use output::{Recording, RemoteOutput};
 pub use prometheus::{MetricKind, MetricsText, CONTENT_TYPE as METRICS_CONTENT_TYPE};
 pub use relay_link::{IsOver, Link, LinkLook, BACKLOG_BYTES, PATIENCE};
+pub use remote_view::{RemoteView, ViewAddress};
 pub use sender::Target;
-pub use server::{KeepRules, Limits, Relayd};
+pub use server::{KeepRules, Limits, Relayd, ViewRights};
 pub use strata_relay::{CounterPair, FromRecorder};
 pub use viewers::ViewerServer;

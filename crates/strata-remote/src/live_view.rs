@@ -73,6 +73,8 @@ pub(crate) struct LiveView {
     unlocked: Option<Instant>,
     /// True if the recording had ended before the last look.
     is_over: bool,
+    /// True if the relay knows that the recorder is connected, or was just before. Not every file system has locks.
+    pub(crate) has_recorder: bool,
 }
 
 /// A trace of a recording.
@@ -94,15 +96,14 @@ impl LiveView {
             looked: None,
             unlocked: None,
             is_over: false,
+            has_recorder: false,
         }
     }
 
-    /// Looks for new streams, unless the last look was just before: a viewer asks once for each packet.
-    pub(crate) fn look_now_and_then(&mut self, now: Instant) {
+    /// Returns false if the last look was just before: a viewer asks once for each packet.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         let is_due = |looked| now.saturating_duration_since(looked) >= LOOK_PERIOD;
-        if self.looked.is_none_or(is_due) {
-            self.look(now);
-        }
+        self.looked.is_none_or(is_due)
     }
 
     /// Looks for new streams. Returns the number of the first one.
@@ -154,7 +155,7 @@ impl LiveView {
         if has_ended(&self.folder) {
             return true;
         }
-        let since = match Follow::is_recorded(&self.folder) {
+        let since = match self.has_recorder || Follow::is_recorded(&self.folder) {
             true => None,
             false => Some(self.unlocked.unwrap_or(now)),
         };
@@ -427,13 +428,21 @@ mod tests {
             view.look(at(seconds));
             assert_eq!(view.has_ended(), is_over, "{seconds}");
         }
+        view.has_recorder = true;
+        view.look(at(32));
+        assert!(!view.has_ended(), "its recorder is connected, and there are no locks");
+        view.has_recorder = false;
+        for seconds in [33, 44] {
+            view.look(at(seconds));
+        }
         let is_over = view.has_ended();
+        assert!(is_over);
         assert!(matches!(view.streams[1].next(is_over, None), Ok(Next::Packet(..))));
         assert_eq!(view.streams[1].next(is_over, None).unwrap(), Next::End);
         // The recorder has come again.
         let directory = std::fs::File::open(&folder).unwrap();
         rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        view.look(at(40));
+        view.look(at(45));
         assert!(!view.has_ended());
     }
 
@@ -444,7 +453,10 @@ mod tests {
         let (mut view, begin) = (LiveView::new(scratch.0.clone()), Instant::now());
         let mut count = |after: u64| {
             write(&scratch.0.join(format!("channel0_{after}")), &packet(0, 8));
-            view.look_now_and_then(begin + Duration::from_millis(after));
+            let now = begin + Duration::from_millis(after);
+            if view.is_due(now) {
+                view.look(now);
+            }
             view.streams.len()
         };
         assert_eq!([count(0), count(1), count(199), count(200), count(399)], [2, 2, 2, 5, 5]);

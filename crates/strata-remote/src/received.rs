@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::AtFlags;
 use strata_collect::{
@@ -25,7 +26,7 @@ use crate::host_clock::HostClock;
 use crate::recording_state::{this_boot, NextMark, Remembered, StateFiles, TraceLine};
 
 /// Prefix of the names of stream files, before the stream's number.
-const STREAMS: &str = "channel0";
+pub(crate) const STREAMS: &str = "channel0";
 /// The most traces of one recording.
 pub(crate) const TRACES_MAX: usize = 16_384;
 /// The most streams of one recording.
@@ -112,8 +113,12 @@ pub(crate) struct Received {
     discarded: u64,
     /// True if the recorder has reported how the recording ended.
     is_closed: bool,
+    /// True if the folder says that the recording has ended, which an earlier connection has written.
+    has_end_mark: bool,
     /// Clock of the recorder's host; `None` if it is the relay's.
     clock: Option<HostClock>,
+    /// Number of times that what is known of the host's clock has changed.
+    clock_periods: u64,
     /// Counter of uses of traces, to find the folder that was not used for the longest time.
     uses: u64,
 }
@@ -131,6 +136,8 @@ struct ReceivedTrace {
     /// Number of streams that the trace had when it ended.
     streams: u64,
     used: u64,
+    /// Value of [`Received::clock_periods`] when the clock was last written into the metadata.
+    described: u64,
 }
 
 /// A trace whose folder is open.
@@ -176,6 +183,11 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
+    /// Returns the number of open descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.traces.len() + 1
+    }
+
     /// Goes on with the recording on another connection. Returns `None` if the folder was removed or changed.
     ///
     /// # Errors
@@ -292,6 +304,7 @@ impl Received {
         let boot = this_boot();
         let Remembered { files, traces, next, .. } = remembered;
         let mut received = Received::new(folder, files, traces, next, boot);
+        received.has_end_mark = has_ended(received.folder.path());
         // A boot that is not known may be any.
         let is_of_other_boot = next.boot != boot || boot == Uuid::default();
         if is_of_other_boot || kept == Kept::Doubted {
@@ -325,7 +338,9 @@ impl Received {
             discarded: 0,
             bytes,
             is_closed,
+            has_end_mark: false,
             clock: None,
+            clock_periods: 0,
             uses: 0,
         }
     }
@@ -353,10 +368,14 @@ impl Received {
             return;
         };
         clock.begin_period();
+        self.clock_periods += 1;
         // Without the file, a relay that is started again knows less.
         let _ = clock.save(&self.folder, self.boot);
-        for trace in self.traces.values_mut().filter_map(|one| one.open.as_deref_mut()) {
-            describe_again(trace, clock, false);
+        for one in self.traces.values_mut() {
+            if let Some(open) = one.open.as_deref_mut() {
+                describe_again(open, clock, false);
+                one.described = self.clock_periods;
+            }
         }
     }
 
@@ -393,6 +412,17 @@ impl Received {
     /// Returns the number of the message that is wanted next.
     pub(crate) fn next(&self) -> u64 {
         self.next
+    }
+
+    /// Returns the number of the last packet of each stream, by trace and stream.
+    pub(crate) fn last_packets(&self) -> Vec<(u32, u32, u64)> {
+        let of = |(&id, trace): (&u32, &ReceivedTrace)| {
+            let open = trace.open.as_ref().map(|open| &open.streams);
+            let streams = open.or_else(|| trace.closed.as_ref().map(|closed| &closed.streams));
+            let lasts = streams.into_iter().flat_map(Streams::lasts);
+            lasts.map(|(stream, sequence)| (id, stream, sequence)).collect::<Vec<_>>()
+        };
+        self.traces.iter().flat_map(of).collect()
     }
 
     /// Returns the folder's path.
@@ -445,6 +475,12 @@ impl Received {
     /// # Errors
     /// Why the relay takes no more messages.
     pub(crate) fn take(&mut self, said: &FromRecorder<'_>) -> Result<(), Problem> {
+        if self.has_end_mark && !matches!(said, FromRecorder::Close { .. }) {
+            // It goes on after all: readers must not take it for complete.
+            let (mark, path) = (EndMark::default(), self.folder.path());
+            end_mark(self.folder.as_fd(), path, &mark)?;
+            self.has_end_mark = false;
+        }
         match said {
             FromRecorder::Open(_) => return Err("it opens a second recording".into()),
             FromRecorder::Begin { id, layer, process } => self.begin(*id, layer, process.as_ref()),
@@ -527,8 +563,15 @@ impl Received {
                 }
                 opened => opened?,
             };
-            let trace = self.traces.get_mut(&id);
-            trace.ok_or("a trace is not there")?.open = Some(Box::new(opened));
+            let trace = self.traces.get_mut(&id).ok_or("a trace is not there")?;
+            let opened = trace.open.insert(Box::new(opened));
+            // What was written while it was closed is not for the records that come now.
+            if let Some(clock) =
+                self.clock.as_ref().filter(|_| trace.described != self.clock_periods)
+            {
+                describe_again(opened, clock, false);
+                trace.described = self.clock_periods;
+            }
         }
         let trace = self.traces.get_mut(&id).and_then(|one| one.open.as_deref_mut());
         trace.ok_or_else(|| "a trace is not open".into())
@@ -557,8 +600,10 @@ impl Received {
                 if *keep != 0 || text.len() > METADATA_BYTES_MAX {
                     return Err(format!("metadata of a trace come in pieces, or have more than {METADATA_BYTES_MAX} bytes").into());
                 }
+                let turn = parsing_turn();
                 let uuid = uuid_of(text).map_err(|problem| problem.to_string())?;
                 let described = self.clock.as_ref().and_then(|clock| clock.describe(text, false));
+                drop(turn);
                 let trace = self.trace(*id)?;
                 if trace.uuid.is_some_and(|known| known != uuid) {
                     return Err("a trace has another UUID than before".into());
@@ -730,7 +775,15 @@ const BEFORE_METADATA: &str = "a packet came before the metadata of its trace";
 
 impl ReceivedTrace {
     fn new(line: TraceLine) -> ReceivedTrace {
-        ReceivedTrace { line, open: None, closed: None, held: None, streams: 0, used: 0 }
+        ReceivedTrace {
+            line,
+            open: None,
+            closed: None,
+            held: None,
+            streams: 0,
+            used: 0,
+            described: 0,
+        }
     }
 
     fn close(&mut self) {
@@ -827,10 +880,24 @@ fn mend(directory: &Directory, is_of_other_boot: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Waits until no other thread parses metadata. Parsed, they take many times the memory of their text, which comes within the
+/// limit on memory for messages: thousands of recorders that send large ones at once take the memory of one.
+fn parsing_turn() -> MutexGuard<'static, ()> {
+    static PARSING: Mutex<()> = Mutex::new(());
+    PARSING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns true if the mark in the folder says that the recording has ended.
+pub(crate) fn has_ended(folder: &Path) -> bool {
+    let mark = std::fs::read(folder.join(strata_ctf::end_mark::FILE)).unwrap_or_default();
+    EndMark::decode(&mark).is_ok_and(|mark| mark.ending != Ending::Recording)
+}
+
 /// Reads the UUID from a trace's metadata.
 fn uuid_in(directory: &Directory) -> Result<Uuid, Problem> {
     let text = metadata_in(directory);
     let text = text.map_err(|error| Problem::of(&directory.path().join("metadata"), error))?;
+    let _turn = parsing_turn();
     uuid_of(&text).map_err(|problem| problem.to_string().into())
 }
 
@@ -847,7 +914,9 @@ fn metadata_in(directory: &Directory) -> io::Result<String> {
 /// exact and not wrong.
 fn describe_again(trace: &mut OpenTrace, clock: &HostClock, is_final: bool) {
     let Some(directory) = trace.files.directory().filter(|_| trace.uuid.is_some()) else { return };
+    let turn = parsing_turn();
     let described = metadata_in(directory).ok().and_then(|text| clock.describe(&text, is_final));
+    drop(turn);
     // They were acknowledged, and the recorder has forgotten them.
     if let Some(described) = described {
         let _ = directory.set_metadata_durably(&described);

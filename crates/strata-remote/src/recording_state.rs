@@ -198,6 +198,24 @@ pub(crate) fn recording_in(folder: &std::path::Path) -> Option<Uuid> {
     recording_of(&mut text.lines())
 }
 
+/// Returns the path of the file with a recording's UUID and traces.
+pub(crate) fn lines_file(folder: &std::path::Path) -> std::path::PathBuf {
+    folder.join(FILE)
+}
+
+/// Returns the traces of the recording in this folder, as far as its state file says.
+///
+/// # Errors
+/// The file cannot be read. `InvalidData`: it is damaged.
+pub(crate) fn trace_lines(folder: &std::path::Path) -> io::Result<Vec<TraceLine>> {
+    let mut text = String::new();
+    std::fs::File::open(folder.join(FILE))?.take(BYTES_MAX).read_to_string(&mut text)?;
+    // A line without end is being written.
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    let lines = text.get(..whole).unwrap_or_default().lines().skip(2);
+    lines.map(|line| trace_line(line).ok_or_else(|| ErrorKind::InvalidData.into())).collect()
+}
+
 /// Parses the first lines of the state: the title, and the UUID of the recording.
 fn recording_of<'l>(lines: &mut impl Iterator<Item = &'l str>) -> Option<Uuid> {
     lines.next().filter(|title| *title == TITLE)?;

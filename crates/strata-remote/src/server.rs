@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
-use rustix::time::{clock_gettime, ClockId};
+use rustix::time::ClockId;
 use rustls::ServerConfig;
 use strata_collect::Directory;
 use strata_model::Uuid;
 use strata_relay::{
-    Frames, FromGuest, FromRecorder, Open, ToRecorder, FRAME_BYTES_MAX, REMOTE_VERSION,
+    Frames, FromGuest, FromRecorder, FromViewer, Open, ToRecorder, Watch, FRAME_BYTES_MAX,
+    REMOTE_VERSION,
 };
 
 use crate::certificates::is_for;
@@ -35,11 +36,20 @@ use crate::event::{Log, RelayEvent};
 use crate::folder_names;
 use crate::memory::{Memory, Part};
 use crate::received::{host_folder, Kept, Parked, Problem, Received};
+use crate::recording_state::recording_in;
 
 mod ended_recordings;
+mod limits;
 mod metrics;
+mod parked;
+mod viewer;
+mod wall_clock;
 
 pub use ended_recordings::KeepRules;
+pub use limits::{Limits, ViewRights};
+use parked::ParkedRecordings;
+use viewer::{ViewDesk, ViewEnd};
+use wall_clock::{clock_ns, WallClock};
 
 /// Longest time until a connection's first message arrives.
 const GREET: Duration = Duration::from_secs(10);
@@ -63,10 +73,7 @@ const GREETING_MAX: u64 = 1024;
 const GREETING_OF_ONE_MAX: u64 = 64;
 /// Longest time that a new connection waits for the old one of the same recording to end.
 const TAKE_OVER: Duration = Duration::from_secs(5);
-/// Time for which the folders of a recording stay locked after its connection broke: who follows it waits for it. A killed
-/// recorder is noticed as much later.
-const PARKED: Duration = Duration::from_secs(15);
-/// Period at which the relay looks for recordings whose connection broke longer ago than [`PARKED`].
+/// Period at which the relay looks for recordings whose connection broke long ago.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// Free space below which the relay is not healthy \[byte\].
 const FREE_MIN: u64 = 16 << 20;
@@ -74,37 +81,6 @@ const FREE_MIN: u64 = 16 << 20;
 const FAILED: Duration = Duration::from_secs(30);
 /// Size of a thread's stack \[byte\].
 const STACK_BYTES: usize = 512 << 10;
-
-/// Limits on what one host, and all hosts, may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most bytes of all recordings of one host \[byte\].
-    pub host_bytes: u64,
-    /// The most recordings of one host, including those that have ended.
-    pub host_sessions: u64,
-    /// The most connections of one host at the same time.
-    pub host_connections: u64,
-    /// The most connections of all hosts at the same time.
-    pub connections: u64,
-    /// Period at which received data are forced to the disk, and then acknowledged; `None`: data are acknowledged when
-    /// they are written.
-    pub sync: Option<Duration>,
-    /// The most memory for messages that are being received, of all connections together \[byte\].
-    pub memory: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            host_bytes: 64 << 30,
-            host_sessions: 1000,
-            host_connections: 64,
-            connections: 4096,
-            sync: Some(Duration::from_secs(1)),
-            memory: 256 << 20,
-        }
-    }
-}
 
 /// Figures about recordings that have ended, for monitors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,12 +119,14 @@ struct Shared {
     memory: Arc<Memory>,
     /// Number of connections that were refused.
     refused: AtomicU64,
-    /// Wall-clock time at 0 of CLOCK_MONOTONIC when the relay was started \[ns since 1970\]: all hosts' times are in this one.
-    wall_ns: i64,
+    /// All hosts' times are in this one.
+    wall: WallClock,
     /// What became of recordings that have ended.
     kept: Mutex<KeptFigures>,
     /// The last failure to write, and its time.
     failed: Mutex<Option<(Instant, String)>>,
+    /// Number of viewers.
+    viewers: AtomicU64,
 }
 
 impl Drop for Shared {
@@ -166,8 +144,7 @@ struct Registry {
     greeting: HashMap<IpAddr, u64>,
     /// All recorders, by host and recording.
     recorders: HashMap<Key, Connected>,
-    /// Recordings whose connection broke, and the time of that.
-    parked: HashMap<Key, (Instant, Parked)>,
+    parked: ParkedRecordings<Parked>,
 }
 
 impl Registry {
@@ -178,7 +155,7 @@ impl Registry {
             return self.recorders.keys().any(|key| key.0 == host);
         };
         let key = (host.to_owned(), recording);
-        self.recorders.contains_key(&key) || self.parked.contains_key(&key)
+        self.recorders.contains_key(&key) || self.parked.contains(&key)
     }
 }
 
@@ -242,32 +219,17 @@ impl Shared {
         }
     }
 
-    /// Keeps the folders of a recording locked for a while, of as many recordings of a host as it may have connections.
+    /// Keeps the folders of a recording locked for a while.
     fn park(&self, key: &Key, parked: Parked) {
-        let mut registry = self.registry();
-        let of_host = registry.parked.iter().filter(|(one, _)| one.0 == key.0);
-        let oldest = of_host.clone().min_by_key(|(_, (since, _))| *since);
-        let is_full = of_host.clone().count() as u64 >= self.limits.host_connections;
-        let oldest = oldest.filter(|_| is_full).map(|(oldest, _)| oldest.clone());
-        let oldest = oldest.and_then(|oldest| registry.parked.remove(&oldest));
-        registry.parked.insert(key.clone(), (Instant::now(), parked));
-        drop(registry);
-        drop(oldest);
+        let (descriptors, most) = (parked.descriptors(), self.limits.host_connections);
+        let closed = self.registry().parked.insert(key.clone(), (parked, descriptors), most);
+        // Files are closed without the lock.
+        drop(closed);
     }
 
     /// Forgets recordings whose recorder has not come again in time.
     fn look_at_parked(&self, now: Instant) {
-        let mut registry = self.registry();
-        let is_old =
-            |(since, _): &(Instant, Parked)| now.saturating_duration_since(*since) > PARKED;
-        let keys: Vec<Key> = registry
-            .parked
-            .iter()
-            .filter(|(_, one)| is_old(one))
-            .map(|(key, _)| key.clone())
-            .collect();
-        let old: Vec<_> = keys.iter().filter_map(|key| registry.parked.remove(key)).collect();
-        drop(registry);
+        let old = self.registry().parked.remove_old(now);
         // Files are closed without the lock.
         drop(old);
     }
@@ -308,6 +270,8 @@ impl Relayd {
         let shared = Shared {
             root,
             tls,
+            // The largest message must fit.
+            memory: Memory::new(limits.memory.max(FRAME_BYTES_MAX as u64 + 4096)),
             limits,
             log,
             registry: Mutex::default(),
@@ -318,11 +282,10 @@ impl Relayd {
             connections: AtomicU64::new(0),
             durable,
             refused: AtomicU64::new(0),
-            wall_ns: clock_ns(ClockId::Realtime) as i64 - clock_ns(ClockId::Monotonic) as i64,
+            wall: WallClock::new(),
             kept: Mutex::default(),
             failed: Mutex::default(),
-            // The largest message must fit.
-            memory: Memory::new(limits.memory.max(FRAME_BYTES_MAX as u64 + 4096)),
+            viewers: AtomicU64::new(0),
         };
         Ok(Relayd { listener, shared: Arc::new(shared) })
     }
@@ -333,6 +296,13 @@ impl Relayd {
     /// A system call failed.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Returns true if the recorder of the recording in this folder is connected, or its connection broke just before.
+    #[must_use]
+    pub fn has_recorder(&self, host: &str, folder: &Path) -> bool {
+        let recording = recording_in(folder);
+        recording.is_some() && self.shared.registry().has_recorder(host, recording)
     }
 
     /// Returns the durations of forcing files to the disk; `None` if the relay does not force files.
@@ -501,6 +471,16 @@ impl From<Problem> for End {
     }
 }
 
+impl From<ViewEnd> for End {
+    fn from(end: ViewEnd) -> End {
+        match end {
+            ViewEnd::Broken(why) => End::Broken(why),
+            ViewEnd::Refused(why) => End::Refused(why),
+            ViewEnd::Later(why) => End::Later(why),
+        }
+    }
+}
+
 impl From<io::Error> for End {
     fn from(error: io::Error) -> End {
         End::Broken(error.to_string())
@@ -540,11 +520,27 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
         End::Broken(why) => (shared.log)(RelayEvent::Refused { peer, why }),
     };
     let opened = greet(shared, &mut connection, &mut frames);
+    if opened.is_ok() {
+        drop(greeting);
+    }
     let open = match opened {
-        Ok(open) => open,
+        Ok(First::Open(open)) => open,
+        Ok(First::Watch(watch)) => {
+            let desk = ViewDesk {
+                root: &shared.root,
+                is_stopping: &shared.is_stopping,
+                viewers: &shared.viewers,
+                has_recorder: &|host, recording| {
+                    shared.registry().has_recorder(host, Some(recording))
+                },
+            };
+            return match viewer::serve(&desk, &mut connection, &mut frames, &watch) {
+                Ok(()) => connection.close(),
+                Err(end) => end_early(&mut connection, end.into()),
+            };
+        }
         Err(end) => return end_early(&mut connection, end),
     };
-    drop(greeting);
     let registered = match register(shared, &connection, &open, TAKE_OVER) {
         Ok(registered) => registered,
         Err(end) => return end_early(&mut connection, end),
@@ -567,7 +563,7 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
         let why = format!("messages {next} to {first} of this recording are not here any more");
         return refuse(&mut connection, why);
     }
-    received.translate_times(open.boot, shared.wall_ns);
+    received.translate_times(open.boot, shared.wall.at_zero_ns());
     let (host, folder) = (open.host.clone(), received.path().to_owned());
     let next = received.next();
     (shared.log)(RelayEvent::Connected { host: host.clone(), folder: folder.clone(), next });
@@ -609,7 +605,7 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
 fn open_received(shared: &Shared, open: &Open, kept: Kept) -> Result<Received, Problem> {
     let key = (open.host.clone(), open.recording);
     let parked = shared.registry().parked.remove(&key);
-    if let Some((_, parked)) = parked {
+    if let Some(parked) = parked {
         if let Some(received) = parked.reopen((open.recording, open.first), kept)? {
             return Ok(received);
         }
@@ -627,8 +623,16 @@ fn note_failure(shared: &Shared, problem: &Problem) {
     }
 }
 
-/// Waits for the first message, and checks that its sender may write to that host's folder.
-fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> Result<Open, End> {
+/// First message of a connection.
+enum First {
+    /// A recorder sends a recording.
+    Open(Open),
+    /// A viewer asks for one.
+    Watch(Watch),
+}
+
+/// Waits for the first message, and checks that its sender may write to that host's folder, or read it.
+fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> Result<First, End> {
     let until = Instant::now() + GREET;
     let mut buffer = [0; GREETING_BYTES_MAX];
     let open = loop {
@@ -643,6 +647,12 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
         }
         let nonsense = |problem: &dyn std::fmt::Display| End::Broken(problem.to_string());
         if let Some((kind, payload)) = frames.next_frame().map_err(|problem| nonsense(&problem))? {
+            if FromViewer::begins_with(kind) {
+                let watch =
+                    FromViewer::decode(kind, payload).map_err(|problem| nonsense(&problem))?;
+                let watch = viewer::check(&shared.limits.viewers, connection, watch);
+                return watch.map(First::Watch).map_err(End::from);
+            }
             match FromRecorder::decode(kind, payload).map_err(|problem| nonsense(&problem))? {
                 FromRecorder::Open(open) => break open,
                 _ => return Err(End::Broken("its first message opens no recording".to_owned())),
@@ -682,7 +692,7 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
             )));
         }
     }
-    Ok(open)
+    Ok(First::Open(open))
 }
 
 /// Makes the connection that of its recording, in the place of one that may have broken unseen, and has so much time to end.
@@ -702,7 +712,7 @@ fn register<'s>(
         registry = shared.registry();
         registry.hosts.entry(open.host.clone()).or_insert(Host { bytes, ..Host::default() });
     }
-    let limits = shared.limits;
+    let limits = &shared.limits;
     let is_again = registry.recorders.contains_key(&key);
     let host = registry.hosts.entry(open.host.clone()).or_default();
     // The one that is replaced ends.
@@ -917,13 +927,6 @@ fn ask(received: &mut Received, pings: &mut u64) -> Vec<u8> {
     *pings += 1;
     let number = received.clock().map(|clock| clock.ask(clock_ns(ClockId::Monotonic)));
     ToRecorder::Ping { number: number.unwrap_or(*pings) }.encode()
-}
-
-/// Returns the time of a clock \[ns\].
-fn clock_ns(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// Begins the time of the next message, or gives the memory back if others wait: they come before it.

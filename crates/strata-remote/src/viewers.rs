@@ -78,8 +78,9 @@ impl ViewerServer {
         self.listener.local_addr()
     }
 
-    /// Serves viewers, each in a separate thread, until `is_over` returns true.
-    pub fn serve(&self, is_over: &(dyn Fn() -> bool + Sync)) {
+    /// Serves viewers, each in a separate thread, until `is_over` returns true. `has_recorder` tells of a host's recording in a
+    /// folder whether its recorder is connected, or was just before.
+    pub fn serve(&self, has_recorder: &HasRecorder<'_>, is_over: &(dyn Fn() -> bool + Sync)) {
         let period = Timespec::try_from(LOOK_PERIOD).ok();
         std::thread::scope(|scope| {
             while !is_over() {
@@ -101,7 +102,8 @@ impl ViewerServer {
                 let thread = std::thread::Builder::new().name("strata-viewer".to_owned());
                 let serve = move || {
                     // A viewer that violates the protocol, or disconnects, is no longer served.
-                    let _ = Viewer::new(socket, &self.root).and_then(|mut one| one.serve(is_over));
+                    let viewer = Viewer::new(socket, &self.root, has_recorder);
+                    let _ = viewer.and_then(|mut one| one.serve(is_over));
                     self.viewers.fetch_sub(1, Ordering::Relaxed);
                 };
                 if thread.spawn_scoped(scope, serve).is_err() {
@@ -159,10 +161,16 @@ impl Request {
     }
 }
 
+/// Function that tells of a host's recording in a folder whether its recorder is connected, or was just before.
+pub type HasRecorder<'s> = dyn Fn(&str, &Path) -> bool + Sync + 's;
+
 /// A viewer's connection.
 struct Viewer<'s> {
     socket: TcpStream,
     root: &'s Path,
+    has_recorder: &'s HasRecorder<'s>,
+    /// Host and folder of the recording that is shown.
+    shown: Option<(String, PathBuf)>,
     /// Recordings as they were last listed: host, name, folder.
     sessions: Vec<(String, String, PathBuf)>,
     view: Option<LiveView>,
@@ -170,13 +178,18 @@ struct Viewer<'s> {
     told: usize,
 }
 
-impl Viewer<'_> {
-    fn new(socket: TcpStream, root: &Path) -> io::Result<Viewer<'_>> {
+impl<'s> Viewer<'s> {
+    fn new(
+        socket: TcpStream,
+        root: &'s Path,
+        has_recorder: &'s HasRecorder<'s>,
+    ) -> io::Result<Viewer<'s>> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK_PERIOD))?;
         socket.set_write_timeout(Some(LOOK_PERIOD))?;
-        Ok(Viewer { socket, root, sessions: Vec::new(), view: None, told: 0 })
+        let (sessions, shown, view, told) = (Vec::new(), None, None, 0);
+        Ok(Viewer { socket, root, has_recorder, shown, sessions, view, told })
     }
 
     fn serve(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<()> {
@@ -275,8 +288,10 @@ impl Viewer<'_> {
 
     fn attach(&mut self, id: u64) -> Answer {
         let session = usize::try_from(id).ok().and_then(|id| self.sessions.get(id));
-        let Some((_, _, folder)) = session else { return Answer::default().u32(3).u32(0) };
+        let Some((host, _, folder)) = session else { return Answer::default().u32(3).u32(0) };
         let mut view = LiveView::new(folder.clone());
+        view.has_recorder = (self.has_recorder)(host, folder);
+        self.shown = Some((host.clone(), folder.clone()));
         view.look(Instant::now());
         (self.view, self.told) = (Some(view), 0);
         self.streams_from_told(1)
@@ -299,7 +314,7 @@ impl Viewer<'_> {
 
     fn new_streams(&mut self) -> Answer {
         let Some(view) = &mut self.view else { return Answer::default().u32(3).u32(0) };
-        view.look_now_and_then(Instant::now());
+        look(view, self.shown.as_ref(), self.has_recorder);
         let is_over = view.has_ended();
         match (view.streams.len() > self.told, is_over) {
             (true, _) => self.streams_from_told(1),
@@ -311,7 +326,7 @@ impl Viewer<'_> {
     fn next_index(&mut self, id: u64) -> Answer {
         let none = |status| Answer::index([0; 7], status, 0);
         let Some(view) = &mut self.view else { return none(INDEX_ERR) };
-        view.look_now_and_then(Instant::now());
+        look(view, self.shown.as_ref(), self.has_recorder);
         let (is_over, upto) = (view.has_ended(), view.upto(id));
         let has_new = view.streams.len() > self.told;
         let Some(stream) = view.stream(id).filter(|stream| !stream.is_metadata()) else {
@@ -371,6 +386,15 @@ impl Viewer<'_> {
     }
 }
 
+/// Looks for new streams, unless the last look was just before.
+fn look(view: &mut LiveView, shown: Option<&(String, PathBuf)>, has_recorder: &HasRecorder<'_>) {
+    let now = Instant::now();
+    if view.is_due(now) {
+        view.has_recorder = shown.is_some_and(|(host, folder)| has_recorder(host, folder));
+        view.look(now);
+    }
+}
+
 /// Tells whether a read or write that failed so may be tried again.
 fn is_passing(error: &io::Error) -> bool {
     let kinds = [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted];
@@ -398,7 +422,7 @@ mod tests {
         let (ended, end) = channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut viewer = Viewer::new(socket, Path::new("/")).unwrap();
+                let mut viewer = Viewer::new(socket, Path::new("/"), &|_, _| false).unwrap();
                 // More than the system's buffers of the two sockets hold.
                 let given = viewer.give(&vec![0; 64 << 20], &|| is_over.load(Ordering::Relaxed));
                 ended.send(given.is_err()).unwrap();

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{bail, Error, Result};
 use clap::{Args, ValueHint};
+use strata_remote::ViewAddress;
 
 use crate::sessions::session_trace::{trace_of, trace_or_session};
 use crate::talk::units::{clean, shell_word, typed};
@@ -12,7 +13,8 @@ use crate::talk::units::{clean, shell_word, typed};
 #[derive(Debug, Args)]
 pub struct TracesFlags {
     /// A trace, or a folder with traces below it; several are merged by time. The name of a session that is there, where
-    /// nothing has this path
+    /// nothing has this path. With --follow also net://RELAY/HOST: the host's newest recording at `strata relayd`, or
+    /// net://RELAY/HOST/RECORDING
     #[arg(required_unless_present_any = ["session", "trace_path"], value_name = "TRACE", value_hint = ValueHint::DirPath)]
     traces: Vec<PathBuf>,
 
@@ -28,16 +30,38 @@ pub struct TracesFlags {
 impl TracesFlags {
     /// Returns the paths of the traces.
     pub fn paths(&self) -> Result<Vec<PathBuf>> {
-        let mut paths =
-            self.named().map(|path| trace_or_session(path)).collect::<Result<Vec<_>>>()?;
+        let (paths, at_relays) = self.paths_and_relays()?;
+        match at_relays.first() {
+            None => Ok(paths),
+            Some(_) => bail!(
+                "a recording at a relay is followed: strata view --follow net://RELAY/HOST, or strata analyze summary \
+                 --follow. Other commands read the relay's folder, on its machine"
+            ),
+        }
+    }
+
+    /// Returns the paths of the traces, and the addresses of recordings at relays.
+    pub fn paths_and_relays(&self) -> Result<(Vec<PathBuf>, Vec<ViewAddress>)> {
+        let (mut paths, mut at_relays) = (Vec::new(), Vec::new());
+        for path in self.named() {
+            match path.to_str().filter(|text| ViewAddress::is_one(text)) {
+                Some(text) => at_relays.push(ViewAddress::parse(text).map_err(Error::msg)?),
+                None => paths.push(trace_or_session(path)?),
+            }
+        }
         if let Some(name) = &self.session {
             paths.push(trace_of(name)?);
         }
-        Ok(paths)
+        Ok((paths, at_relays))
     }
 
     fn named(&self) -> impl Iterator<Item = &PathBuf> {
         self.traces.iter().chain(&self.trace_path)
+    }
+
+    /// Returns true if a recording at a relay is named, which other commands cannot read.
+    pub fn has_relay(&self) -> bool {
+        self.named().any(|path| path.to_str().is_some_and(ViewAddress::is_one))
     }
 
     /// Removes the last argument from the traces and returns it if it is a query and no path: a text with spaces, or

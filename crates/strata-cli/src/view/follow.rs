@@ -1,18 +1,16 @@
 //! Shows the events of `strata view --follow` as they are recorded.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{bail, Context as _, Result};
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use strata_analyze::pipeline::{FollowRenderer, PipelineOutput};
 use strata_analyze::render::Options;
-use strata_ctf::read::{Follow, OpenError, Selection};
+use strata_ctf::read::Selection;
 use strata_session::stop::Stop;
 
 use super::text_output::ViewOutput;
 use super::view_messages::Speaker;
+use crate::reading::followed_traces::FollowedTraces;
 use crate::reading::selection::SelectionFlags;
 use crate::stdout;
 use crate::talk::messages::Weight;
@@ -21,8 +19,8 @@ use crate::talk::units::counted;
 
 /// Which events are followed, and how they are shown.
 pub struct Followed<'f> {
-    /// Folders of the traces, or folders above them.
-    pub paths: Vec<PathBuf>,
+    /// The traces.
+    pub traces: FollowedTraces,
     /// Flags that select events.
     pub selection: &'f SelectionFlags,
     /// Format of the output, and style of times and names.
@@ -33,9 +31,9 @@ pub struct Followed<'f> {
 
 /// Shows events until the recording ends or the user stops it. Returns the exit status.
 pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Result<u8> {
-    let Followed { paths, selection, options, limit } = followed;
+    let Followed { traces, selection, options, limit } = followed;
     let stopped = || stop.requests() > 0;
-    let Some(mut follow) = open(&paths, selection, &stopped)? else {
+    let Some(mut follow) = traces.follow(selection, stop, &stdout::is_closed_within)? else {
         return Ok(crate::talk::exit::stopped(stop));
     };
     let range = selection.range(follow.reader())?;
@@ -65,11 +63,15 @@ pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Resul
     };
     let mut done = renderer.head(&mut sink);
     while done.is_continue() && !stopped() {
-        follow.look();
+        traces.look(&mut follow)?;
         done =
             renderer.look(&mut follow.events(), follow.lent(), follow.upto(), &stopped, &mut sink);
         let is_over = follow.upto().is_some_and(|upto| upto > range.to);
-        if follow.has_ended() || is_over || done.is_break() || is_closed(FollowRenderer::PERIOD) {
+        if follow.has_ended()
+            || is_over
+            || done.is_break()
+            || stdout::is_closed_within(FollowRenderer::PERIOD)
+        {
             break;
         }
     }
@@ -95,7 +97,7 @@ pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Resul
     let mut is_damaged = summary.damage > 0;
     if follow.has_ended() {
         // The end marks that exist now have the outcome of the recording.
-        let reader = selection.open(&paths)?;
+        let reader = selection.open(&traces.paths)?;
         speaker.opened(&reader, selection, options.fields.as_ref(), false);
         is_damaged |= reader.damage().iter().any(|found| !found.is_remark());
     }
@@ -105,36 +107,4 @@ pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Resul
     }
     let unmatched = summary.events == 0 && selection.is_any();
     Ok(if is_damaged { 2 } else { u8::from(unmatched) })
-}
-
-/// Opens the traces. Waits for those of a recording that has just begun. Returns `None` if the user stops the wait.
-fn open(
-    paths: &[PathBuf],
-    selection: &SelectionFlags,
-    stopped: &dyn Fn() -> bool,
-) -> Result<Option<Follow>> {
-    loop {
-        let error = match Follow::open(paths, selection.open_options()) {
-            Ok(follow) => return Ok(Some(follow)),
-            Err(error) => error,
-        };
-        let is_awaited = matches!(error, OpenError::NoTrace { .. })
-            && paths.iter().any(|path| Follow::is_recorded(path));
-        if !is_awaited {
-            return Err(error.into());
-        }
-        if stopped() || is_closed(FollowRenderer::PERIOD) {
-            return Ok(None);
-        }
-    }
-}
-
-/// Waits for `wait`. Returns true if nobody reads stdout any more.
-fn is_closed(wait: Duration) -> bool {
-    let out = stdout::raw();
-    let mut fds = [PollFd::new(&out, PollFlags::empty())];
-    let timeout = Timespec::try_from(wait).ok();
-    // A signal only makes the wait shorter.
-    let ready = poll(&mut fds, timeout.as_ref()).unwrap_or(0);
-    ready > 0 && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }

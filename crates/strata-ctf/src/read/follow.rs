@@ -162,6 +162,8 @@ pub struct Follow {
     /// The recorders' flush period, as far as they have announced it.
     flush: Duration,
     boot: Option<Uuid>,
+    /// The time that stands for the machine's own \[ns since 1970\].
+    now: Option<i64>,
 }
 
 impl Follow {
@@ -188,6 +190,7 @@ impl Follow {
             has_ended: false,
             flush: FLUSH,
             boot: boot(),
+            now: None,
         };
         for stream in follow.reader.streams() {
             let trace = stream.trace().index();
@@ -219,6 +222,12 @@ impl Follow {
     /// Restricts the messages that are lent from now on to a time range.
     pub fn set_range(&mut self, range: TimeRange) {
         self.range = range;
+    }
+
+    /// Sets the time that is used in place of this machine's: that up to which a copy of another machine's files is
+    /// complete \[ns since 1970\].
+    pub fn set_now(&mut self, now: Option<i64>) {
+        self.now = now;
     }
 
     /// Returns whether no further messages can follow: the recordings have ended, and the last look began after that.
@@ -406,12 +415,15 @@ impl Follow {
         });
         let here = here.zip(u64::try_from(now.monotonic).ok());
         let now = here.map_or(now.realtime, |(clock, monotonic)| clock.time(monotonic));
+        let now = self.now.unwrap_or(now);
         now.saturating_sub(nanoseconds(self.flush.min(FLUSH_MAX) + SLACK))
     }
 
     /// Reads the marks of all folders. Returns whether at least one of the recordings continues.
     fn look_at_ends(&mut self, now: Instant) -> bool {
         let (mut is_running, mut is_silent) = (false, false);
+        let mut recordings: Option<Vec<PathBuf>> = None;
+        let all: Vec<PathBuf> = self.folders.keys().cloned().collect();
         for (path, folder) in &mut self.folders {
             let trace = self.reader.traces().get(folder.trace);
             folder.has_mark =
@@ -420,7 +432,15 @@ impl Follow {
                 is_silent = true;
                 continue;
             }
-            folder.is_running = completeness::look(path) == RecordingEnd::Running;
+            folder.is_running = match completeness::look(path) {
+                RecordingEnd::Running => true,
+                // A relay has few of a recording's folders open, and locked, at the same time.
+                RecordingEnd::Killed { .. } => recordings
+                    .get_or_insert_with(|| running_recordings(&self.paths, &all))
+                    .iter()
+                    .any(|recording| path.starts_with(recording)),
+                _ => false,
+            };
             is_running |= folder.is_running;
             folder.progress = match folder.is_running {
                 true => read_progress(path).or(folder.progress),
@@ -431,13 +451,8 @@ impl Follow {
         if let Some(flush_ns) = marks.map(|mark| mark.flush_ns).max() {
             self.flush = Duration::from_nanos(flush_ns);
         }
-        let folders: Vec<PathBuf> = self.folders.keys().cloned().collect();
-        for path in &self.paths {
-            if is_running {
-                break;
-            }
-            let ends = completeness::of_recordings(path, &folders);
-            is_running |= ends.iter().any(|end| end.end == RecordingEnd::Running);
+        if !is_running {
+            is_running = !running_recordings(&self.paths, &all).is_empty();
         }
         if is_silent && !is_running {
             if now >= self.next_writers {
@@ -551,6 +566,13 @@ impl Follow {
         reader.classes = opening.classes;
         reader.indexes.resize_with(reader.streams.len(), OnceLock::new);
     }
+}
+
+/// Returns the folders of recordings around these traces that a recorder has locked.
+fn running_recordings(paths: &[PathBuf], traces: &[PathBuf]) -> Vec<PathBuf> {
+    let ends = paths.iter().flat_map(|path| completeness::of_recordings(path, traces));
+    let running = ends.filter(|end| end.end == RecordingEnd::Running);
+    running.map(|end| end.path.to_path_buf()).collect()
 }
 
 /// Returns a trace's stream files and their sizes \[byte\].

@@ -18,11 +18,15 @@ const UUID: Uuid = Uuid(*b"0123456789abcdef");
 const RECORDING: Uuid = Uuid([9; 16]);
 
 fn text(name: &str) -> String {
+    text_of(name, None)
+}
+
+fn text_of(name: &str, boot: Option<Uuid>) -> String {
     metadata::write(&Trace {
         uuid: UUID,
         byte_order: ByteOrder::NATIVE,
-        environment: Vec::new(),
-        clock: ClockClass::monotonic(None, 99),
+        environment: boot.map(|_| ("hostname".into(), "box".into())).into_iter().collect(),
+        clock: ClockClass::monotonic(boot, 99),
         streams: vec![StreamClass {
             id: 0,
             name: name.into(),
@@ -449,4 +453,126 @@ fn problem_of_a_machine_without_space_or_descriptors_is_passing() {
         !Problem::from(strata_collect::Error::Gone { path: path(), source: source() }).is_passing
     );
     assert!(!Problem::from("it opens a second recording").is_passing);
+}
+
+#[test]
+fn folder_that_is_read_as_messages_while_it_grows_becomes_the_same_folder_elsewhere() {
+    use crate::folder_messages::{FolderMessages, Looked, Seen};
+    let (first, second) = (text("a"), text("longer"));
+    let body = vec![7; 5000];
+    let losses = Losses { unwritten: 1, discarded: 2, unread: 3 };
+    let mark = ProgressMark { upto: 50, flush_ns: 5 };
+    let metadata = |text| FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text });
+    let dump = Header { uuid: UUID, ..Header::default() }.with_content_bytes(5);
+    let dump = PacketBytes { header: dump, body: b"state" };
+    let all = [
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: Some((7, "my-app".into())) },
+        metadata(&first),
+        FromRecorder::Data(FromGuest::Stream { id: 0, name: "statedump_0", packet: dump }),
+        packet(0, 0, &body[..100]),
+        packet(1, 0, &body),
+        packet(0, 1, &body[..10]),
+        FromRecorder::SetEnd { id: 0, stream: 0, sequence: 1, end_ns: 15 },
+        metadata(&second),
+        packet(0, 2, &body[..4000]),
+        packet(0, 3, &[]),
+        FromRecorder::Progress { id: 0, mark },
+        packet(1, 1, &body[..1]),
+        FromRecorder::SetEnd { id: 0, stream: 1, sequence: 1, end_ns: 10 },
+        FromRecorder::Begin { id: 1, layer: "kernel".into(), process: None },
+        FromRecorder::Data(FromGuest::Gone { id: 1 }),
+        FromRecorder::Data(FromGuest::Ended { id: 0, ending: Ending::Ended, losses }),
+        FromRecorder::Close { ending: Ending::Ended, losses },
+    ];
+    // A viewer that looks after each message, one whose connection breaks each time, and one that comes at the end.
+    for (name, looks, breaks) in
+        [("each", true, false), ("broken", true, true), ("late", false, false)]
+    {
+        let (here, there) =
+            (Scratch::new(&format!("here-{name}")), Scratch::new(&format!("there-{name}")));
+        let (mut from, mut to) = (open(&here, "s"), open(&there, "s"));
+        let folder = || {
+            let host = host_folder(&root(&here), "box").unwrap();
+            let path = host.path().join("s");
+            use std::os::fd::AsFd as _;
+            Directory::open_in(host.as_fd(), std::ffi::OsStr::new("s"), &path).unwrap()
+        };
+        let mut messages = FolderMessages::new(&folder(), Seen::new());
+        for (number, message) in all.iter().enumerate() {
+            from.take(message).unwrap();
+            let is_last = number + 1 == all.len();
+            if !looks && !is_last {
+                continue;
+            }
+            if breaks {
+                let seen = to.last_packets().into_iter();
+                let seen = seen.map(|(id, stream, sequence)| ((id, stream), sequence)).collect();
+                messages = FolderMessages::new(&folder(), seen);
+            }
+            // A change within the tick of the file system's clock is found as well.
+            let looked = messages.look(true, &mut |message| {
+                to.take(message).map_err(|problem| std::io::Error::other(problem.why))
+            });
+            let wanted = Looked { is_recorded: !is_last, has_more: false };
+            assert_eq!(looked.map_err(|error| error.to_string()), Ok(wanted), "{name} {number}");
+        }
+        assert!(to.is_closed());
+        let below = |scratch: &Scratch, folder: &str| files(&scratch.0.join("box/s").join(folder));
+        assert_eq!(below(&there, "user/my-app-7"), below(&here, "user/my-app-7"), "{name}");
+        let end = |scratch: &Scratch| std::fs::read(scratch.0.join("box/s/.strata-end")).unwrap();
+        assert_eq!(end(&there), end(&here));
+        assert!(!there.0.join("box/s/kernel").exists());
+    }
+}
+
+#[test]
+fn recording_that_goes_on_after_its_end_is_not_marked_as_ended() {
+    let scratch = Scratch::new("received-end");
+    let losses = Losses::default();
+    let close = FromRecorder::Close { ending: Ending::Ended, losses };
+    let mut received = open(&scratch, "s");
+    received.take(&close).unwrap();
+    received.note().unwrap();
+    drop(received);
+    let is_ended = || crate::received::has_ended(&scratch.0.join("box/s"));
+    // Its last acknowledgement did not arrive.
+    let mut received = open(&scratch, "s");
+    assert!(is_ended());
+    received.take(&close).unwrap();
+    drop(received);
+    let mut received = open(&scratch, "s");
+    let begin = FromRecorder::Begin { id: 0, layer: "user".into(), process: None };
+    received.take(&begin).unwrap();
+    assert!(!is_ended());
+    received.take(&close).unwrap();
+    assert!(is_ended());
+}
+
+#[test]
+fn trace_that_was_closed_in_favour_of_others_gets_what_is_known_of_the_clock_meanwhile() {
+    let scratch = Scratch::new("received-clock");
+    let boot = Uuid([3; 16]);
+    let text = text_of("a", Some(boot));
+    let mut received = open(&scratch, "s");
+    received.translate_times(boot, 1_700_000_000_000_000_000);
+    let many = OPEN_MAX as u32 + 4;
+    for id in 0..many {
+        let process = Some((id, "app".to_owned()));
+        received.take(&FromRecorder::Begin { id, layer: "user".into(), process }).unwrap();
+        let metadata = FromGuest::Metadata { id, keep: 0, text: &text };
+        received.take(&FromRecorder::Data(metadata)).unwrap();
+    }
+    let described = |id: u32| {
+        let path = scratch.0.join(format!("box/s/user/app-{id}/metadata"));
+        std::fs::read_to_string(path).unwrap().contains("clock_uncertainty")
+    };
+    assert!(!described(0) && !described(many - 1));
+    let clock = received.clock().unwrap();
+    let number = clock.ask(1_000_000_000);
+    clock.take(number, (500, 501), 1_000_100_000);
+    received.write_clock(true);
+    assert!(!described(0) && described(many - 1));
+    let mark = ProgressMark { upto: 50, flush_ns: 5 };
+    received.take(&FromRecorder::Progress { id: 0, mark }).unwrap();
+    assert!(described(0) && !described(1));
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
+use super::parked::PARKED;
 use super::*;
 use crate::testing::Scratch;
 
@@ -214,7 +215,7 @@ fn recording_whose_connection_broke_is_parked_for_a_while() {
     let served = Served::new(Limits { host_connections: 1, ..Limits::default() }, |_| ());
     let shared = &served.relayd.shared;
     let key = ("box".to_owned(), RECORDING);
-    let is_parked = || shared.registry().parked.contains_key(&key);
+    let is_parked = || shared.registry().parked.contains(&key);
     drop(served.recorder("box", 0));
     while !is_parked() {
         std::thread::yield_now();
@@ -225,19 +226,18 @@ fn recording_whose_connection_broke_is_parked_for_a_while() {
     while !is_parked() {
         std::thread::yield_now();
     }
-    let since = shared.registry().parked[&key].0;
-    shared.look_at_parked(since + PARKED);
+    shared.look_at_parked(Instant::now());
     assert!(is_parked());
-    let parked = shared.registry().parked.remove(&key).unwrap().1;
+    let parked = shared.registry().parked.remove(&key).unwrap();
     // As many as connections: the oldest gives way.
     let other = ("box".to_owned(), Uuid([1; 16]));
     shared.park(&key, parked);
     let folder = host_folder(&shared.root, "box").unwrap();
     let two = Received::open(&folder, "two", (other.1, 0), 9, Kept::Written).unwrap();
     shared.park(&other, two.park());
-    assert!(!is_parked() && shared.registry().parked.contains_key(&other));
+    assert!(!is_parked() && shared.registry().parked.contains(&other));
     shared.look_at_parked(Instant::now() + PARKED + LOOK_PERIOD);
-    assert!(shared.registry().parked.is_empty());
+    assert!(!shared.registry().parked.contains(&other));
 }
 
 #[test]
@@ -251,4 +251,76 @@ fn relay_whose_disk_is_full_is_not_healthy() {
     *served.relayd.shared.failed.lock().unwrap() = None;
     note_failure(&served.relayd.shared, &"it opens a second recording".into());
     assert_eq!(served.relayd.health(), Ok(()));
+}
+
+/// Says these messages to a relay that lets everybody read. Returns what it answers until it ends the connection.
+fn viewed(said: &[Vec<u8>], viewers: ViewRights) -> Vec<(u16, Vec<u8>)> {
+    let served = Served::new(Limits { viewers, ..Limits::default() }, |_| ());
+    let mut recorder = served.recorder("box", 0);
+    assert!(matches!(recorder.hear(), Some(ToRecorder::Resume { .. })));
+    recorder.say(&FromRecorder::Begin { id: 0, layer: "user".into(), process: None });
+    let losses = strata_ctf::end_mark::Losses::default();
+    recorder.say(&FromRecorder::Close { ending: strata_ctf::end_mark::Ending::Ended, losses });
+    while recorder.hear().is_some() {}
+    let mut socket = TcpStream::connect(served.relayd.address().unwrap()).unwrap();
+    for said in said {
+        // The relay may have ended the connection.
+        let _ = socket.write_all(said);
+    }
+    let (mut frames, mut heard, mut buffer) = (Frames::default(), Vec::new(), [0; 4096]);
+    while let Ok(bytes @ 1..) = socket.read(&mut buffer) {
+        frames.push(&buffer[..bytes]);
+        while let Some((kind, payload)) = frames.next_frame().unwrap() {
+            heard.push((kind, payload.to_vec()));
+        }
+    }
+    heard
+}
+
+fn watch(host: &str, session: &str) -> Vec<u8> {
+    let (host, session) = (host.to_owned(), session.to_owned());
+    let version = strata_relay::VIEW_VERSION;
+    FromViewer::Watch(Watch { version, is_of_our_order: true, host, session }).encode()
+}
+
+#[test]
+fn viewer_is_sent_a_recording_to_its_end_if_it_may_read_it() {
+    use strata_relay::ToViewer;
+    let heard = viewed(&[watch("box", ""), FromViewer::Ready.encode()], ViewRights::All);
+    let last = heard.last().map(|(kind, payload)| ToViewer::decode(*kind, payload).unwrap());
+    assert!(matches!(last, Some(Some(ToViewer::Looked { is_recorded: false, .. }))), "{heard:?}");
+    let first = ToViewer::decode(heard[0].0, &heard[0].1).unwrap();
+    assert!(matches!(first, Some(ToViewer::Shown { session, .. }) if session == "s"));
+    // Without TLS nobody has a name.
+    for viewers in [ViewRights::Own, ViewRights::Names(vec!["box".into()])] {
+        let heard = viewed(&[watch("box", ""), FromViewer::Ready.encode()], viewers);
+        let [(kind, payload)] = &heard[..] else { panic!("{heard:?}") };
+        let said = ToRecorder::decode(*kind, payload).unwrap();
+        assert!(matches!(said, ToRecorder::Refuse { why } if why.contains("--viewers")));
+    }
+}
+
+#[test]
+fn malicious_viewers_are_let_go() {
+    let have = FromViewer::Have { id: 0, stream: 0, sequence: 0 }.encode();
+    let open = FromRecorder::Open(opening("box", 0)).encode();
+    for (said, answers) in [
+        (vec![watch("../box", "")], 1),
+        (vec![watch("box", "..")], 1),
+        (vec![watch("other", "")], 1),
+        (vec![have], 0),
+        // What is no message of a viewer behind its first one.
+        (vec![watch("box", ""), open], 2),
+        (vec![watch("box", ""), watch("box", "")], 1),
+    ] {
+        let heard = viewed(&said, ViewRights::All);
+        let is_shown =
+            |(kind, payload): &(u16, Vec<u8>)| FromRecorder::decode(*kind, payload).is_ok();
+        assert!(heard.len() == answers && !heard.iter().any(is_shown), "{said:?}: {heard:?}");
+    }
+    let flood: Vec<u8> = (0..crate::received::STREAMS_MAX as u32 + 2)
+        .flat_map(|stream| FromViewer::Have { id: 0, stream, sequence: 0 }.encode())
+        .collect();
+    let heard = viewed(&[watch("box", ""), flood], ViewRights::All);
+    assert!(heard.len() == 1, "{heard:?}");
 }

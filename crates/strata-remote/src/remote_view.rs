@@ -1,0 +1,524 @@
+//! A recording at a relay, followed from another host.
+//!
+//! The relay sends the recording's messages while it grows, and this side writes them as the relay does: to a copy in a
+//! folder of its own, which readers follow like any recording, and which is removed in the end. If the connection breaks,
+//! another one continues behind the last packet of each stream.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{flock, FlockOperation};
+use strata_collect::Directory;
+use strata_model::Uuid;
+use strata_relay::{Frames, FromRecorder, FromViewer, ToRecorder, ToViewer, Watch, VIEW_VERSION};
+
+use crate::connection::{Connection, Until};
+use crate::destination::{Destination, DestinationError};
+use crate::folder_names;
+use crate::received::{host_folder, Kept, Received};
+use crate::sender::{printable, Target};
+
+/// Begin of the address of a recording at a relay.
+const SCHEME: &str = "net://";
+/// Longest time for a connection and its first answer.
+const GREET: Duration = Duration::from_secs(10);
+/// Longest silence of the relay, which says several times a second that it has looked.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Pauses between attempts to connect: the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// Free space below which the copy does not grow \[byte\].
+const FREE_MIN: u64 = 64 << 20;
+
+/// Where a recording is: `net://RELAY[:PORT]/HOST[/RECORDING][,certificates=DIR]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewAddress {
+    relay: Destination,
+    host: String,
+    session: String,
+}
+
+impl ViewAddress {
+    /// Returns true if the text is meant to be such an address.
+    #[must_use]
+    pub fn is_one(text: &str) -> bool {
+        text.starts_with(SCHEME)
+    }
+
+    /// Parses an address.
+    ///
+    /// # Errors
+    /// Why the text is none, for people.
+    pub fn parse(text: &str) -> Result<ViewAddress, String> {
+        let usage = || {
+            format!(
+                "'{}' is no recording at a relay; write net://RELAY[:PORT]/HOST or \
+                 net://RELAY[:PORT]/HOST/RECORDING, and behind it ,certificates=DIR if needed",
+                printable(&text.chars().take(200).collect::<String>())
+            )
+        };
+        let rest = text.strip_prefix(SCHEME).ok_or_else(usage)?;
+        let (path, options) = match rest.split_once(',') {
+            Some((path, options)) => (path, format!(",{options}")),
+            None => (rest, String::new()),
+        };
+        let mut parts = path.trim_end_matches('/').split('/');
+        let (relay, host) = (parts.next().unwrap_or_default(), parts.next().ok_or_else(usage)?);
+        let session = parts.next().unwrap_or_default();
+        let is_good = folder_names::is_host(host)
+            && (session.is_empty() || folder_names::is_session(session))
+            && !relay.contains('@')
+            && parts.next().is_none();
+        if !is_good {
+            return Err(usage());
+        }
+        let relay = Destination::parse(&format!("{relay}{options}"))?;
+        Ok(ViewAddress { relay, host: host.to_owned(), session: session.to_owned() })
+    }
+
+    /// Reads the certificates that are needed to talk to the relay.
+    ///
+    /// # Errors
+    /// The certificates cannot be used, or are missing although the relay is another machine.
+    pub fn target(&self) -> Result<Target, DestinationError> {
+        self.relay.target()
+    }
+}
+
+/// State of the copy, which the thread that receives changes.
+#[derive(Debug, Default)]
+struct State {
+    /// Folder of the recording in the copy, once all that it had at first is there.
+    folder: Option<PathBuf>,
+    /// Wall-clock time of the relay at its last look.
+    now_ns: Option<i64>,
+    failure: Option<String>,
+    /// A change of the connection that nobody has been told yet.
+    notice: Option<String>,
+    has_ended: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Waits for `time`. Returns false if the view is over.
+    fn pause(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while Instant::now() < until && !self.is_over() {
+            let waited = self.changed.wait_timeout(self.lock(), LOOK_PERIOD);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+        !self.is_over()
+    }
+}
+
+/// A recording at a relay that is followed.
+#[derive(Debug)]
+pub struct RemoteView {
+    copy: PathBuf,
+    /// The locked folder of the copy: another view removes copies that nobody has locked.
+    _lock: File,
+    shared: Arc<Shared>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl RemoteView {
+    /// Begins to follow, with a copy below the folder `above`, which must exist.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub fn begin(address: &ViewAddress, target: Target, above: &Path) -> io::Result<RemoteView> {
+        remove_abandoned(above);
+        let copy = create_private(above)?;
+        let lock = File::open(&copy)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let shared = Arc::new(Shared::default());
+        let receiver = Receiver {
+            shared: Arc::clone(&shared),
+            target,
+            address: address.clone(),
+            copy: copy.clone(),
+            received: None,
+        };
+        let thread = std::thread::Builder::new().name("strata-view".to_owned());
+        let mut view = RemoteView { copy, _lock: lock, shared, thread: None };
+        view.thread = Some(thread.spawn(move || receiver.run())?);
+        Ok(view)
+    }
+
+    /// Returns the folder of the recording in the copy, once there is one. `None` if it is not known yet.
+    ///
+    /// # Errors
+    /// Why the recording cannot be followed, for people.
+    pub fn folder(&self) -> Result<Option<PathBuf>, String> {
+        let state = self.shared.lock();
+        match &state.failure {
+            Some(why) => Err(why.clone()),
+            None => Ok(state.folder.clone()),
+        }
+    }
+
+    /// Returns why the recording cannot be followed any further.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.shared.lock().failure.clone()
+    }
+
+    /// Returns what has happened to the connection since the last call.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        self.shared.lock().notice.take()
+    }
+
+    /// Returns the wall-clock time of the relay at its last look \[ns since 1970\]: all that its files had then is in the
+    /// copy. `None`: the recording has ended.
+    #[must_use]
+    pub fn now_ns(&self) -> Option<i64> {
+        let state = self.shared.lock();
+        state.now_ns.filter(|_| !state.has_ended)
+    }
+}
+
+impl Drop for RemoteView {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Release);
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A thread that has panicked has said so.
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_dir_all(&self.copy);
+    }
+}
+
+/// Begin of the names of copies.
+const COPY: &str = "strata-view-";
+
+/// Removes this user's copies whose view was killed.
+fn remove_abandoned(above: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(above).into_iter().flatten().flatten() {
+        let is_copy = entry.file_name().to_string_lossy().starts_with(COPY);
+        let is_own = || entry.metadata().is_ok_and(|about| about.is_dir() && about.uid() == own);
+        // One that is just being made is not locked yet, and empty.
+        let has_content =
+            || std::fs::read_dir(entry.path()).is_ok_and(|mut all| all.next().is_some());
+        if !is_copy || !is_own() || !has_content() {
+            continue;
+        }
+        let Ok(folder) = File::open(entry.path()) else { continue };
+        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Makes a folder that only this user can read.
+fn create_private(above: &Path) -> io::Result<PathBuf> {
+    let pid = std::process::id();
+    for number in 0..1000 {
+        let path = above.join(format!("{COPY}{pid}-{number}"));
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| path),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Why a connection ended.
+enum End {
+    /// Nobody follows any more, or all was received.
+    Over,
+    /// The connection broke; another one may succeed.
+    Broken(String),
+    /// Nothing more can be received.
+    Failed(String),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match of_tls {
+            Some(rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_)) => {
+                End::Failed(format!("TLS: {error}"))
+            }
+            _ => End::Broken(error.to_string()),
+        }
+    }
+}
+
+/// State of the thread that receives.
+struct Receiver {
+    shared: Arc<Shared>,
+    target: Target,
+    address: ViewAddress,
+    copy: PathBuf,
+    received: Option<Received>,
+}
+
+impl Receiver {
+    fn run(mut self) {
+        let (mut pause, mut is_told) = (PAUSE.0, false);
+        let began = Instant::now();
+        let relay = self.target.address.to_string();
+        loop {
+            let mut is_there = false;
+            let end = self.receive(&mut is_there, is_told);
+            let why = match end {
+                End::Over => break,
+                End::Failed(why) => {
+                    self.shared.lock().failure = Some(format!("the relay {relay}: {why}"));
+                    break;
+                }
+                End::Broken(why) => why,
+            };
+            let mut state = self.shared.lock();
+            if state.folder.is_none() && began.elapsed() > GREET {
+                state.failure = Some(format!("the relay {relay}: {why}"));
+                break;
+            }
+            if state.folder.is_some() && (is_there || !is_told) {
+                state.notice =
+                    Some(format!("the relay {relay} is not there: {why}. It is tried again"));
+                is_told = true;
+            }
+            drop(state);
+            pause = if is_there { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            if !self.shared.pause(pause) {
+                break;
+            }
+        }
+        // The folders are locked until here, so that readers take the copy for what is being recorded.
+        self.received = None;
+        self.shared.lock().has_ended = true;
+        self.shared.changed.notify_all();
+    }
+
+    fn receive(&mut self, is_there: &mut bool, was_broken: bool) -> End {
+        let done = self.target.connect().map_err(End::from).and_then(|mut connection| {
+            let mut frames = Frames::default();
+            self.greet(&mut connection, &mut frames)?;
+            *is_there = true;
+            if was_broken {
+                let relay = &self.target.address;
+                self.shared.lock().notice = Some(format!("the relay {relay} is there again"));
+            }
+            self.take(&mut connection, &mut frames)
+        });
+        done.err().unwrap_or(End::Over)
+    }
+
+    /// Asks for the recording, and says what of it is here.
+    fn greet(&mut self, connection: &mut Connection, frames: &mut Frames) -> Result<(), End> {
+        let (host, mut session) = (self.address.host.clone(), self.address.session.clone());
+        if let Some(received) = &self.received {
+            let name = received.path().file_name().unwrap_or_default();
+            session = name.to_string_lossy().into_owned();
+        }
+        let watch = Watch { version: VIEW_VERSION, is_of_our_order: true, host, session };
+        connection.send_short(&FromViewer::Watch(watch).encode())?;
+        let until = Instant::now() + GREET;
+        let (recording, session) = loop {
+            if self.shared.is_over() {
+                return Err(End::Over);
+            }
+            receive(connection, frames)?;
+            let first = frames.next_frame().map_err(|problem| match &self.target.tls {
+                Some(_) => End::Broken(problem.to_string()),
+                None => End::Failed(format!(
+                    "{problem}. If it uses TLS, name the folder of your certificate: {SCHEME}…,certificates=DIR"
+                )),
+            })?;
+            if let Some((kind, payload)) = first {
+                match shown(kind, payload)? {
+                    Some(ToViewer::Shown { version, .. }) if version != VIEW_VERSION => {
+                        return Err(End::Failed(format!(
+                            "it speaks version {version} of the viewers' protocol, this strata {VIEW_VERSION}"
+                        )));
+                    }
+                    Some(ToViewer::Shown { recording, session, .. }) => break (recording, session),
+                    _ => return Err(End::Failed("its first answer makes no sense".to_owned())),
+                }
+            }
+            if Instant::now() >= until {
+                return Err(io::Error::from(ErrorKind::TimedOut).into());
+            }
+            connection.wait(Until::ReadableOrWritable, None, LOOK_PERIOD)?;
+        };
+        if !folder_names::is_session(&session) {
+            return Err(End::Failed("the name of its recording makes no sense".to_owned()));
+        }
+        if self.received.is_none() {
+            self.received = Some(self.begin_copy(&session, recording)?);
+        }
+        let Some(received) = &self.received else { return Err(End::Over) };
+        let mut haves: Vec<u8> = Vec::new();
+        for (id, stream, sequence) in received.last_packets() {
+            haves.extend(FromViewer::Have { id, stream, sequence }.encode());
+        }
+        haves.extend(FromViewer::Ready.encode());
+        let mut sent = 0;
+        while let Some(rest) = haves.get(sent..).filter(|rest| !rest.is_empty()) {
+            if self.shared.is_over() || Instant::now() >= until {
+                return Err(io::Error::from(ErrorKind::TimedOut).into());
+            }
+            sent += connection.send(rest)?;
+            if sent < haves.len() {
+                connection.wait(Until::ReadableOrWritable, None, LOOK_PERIOD)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins the copy of a recording.
+    fn begin_copy(&self, session: &str, recording: Uuid) -> Result<Received, End> {
+        let copy = &self.copy;
+        let failed = |why: String| {
+            End::Failed(format!("the copy in {} cannot be begun: {why}", copy.display()))
+        };
+        let above = copy.parent().unwrap_or(copy);
+        let above = File::open(above).map_err(|error| failed(error.to_string()))?;
+        let name = copy.file_name().unwrap_or_default();
+        let root = Directory::open_in(above.as_fd(), name, copy);
+        let root = root.map_err(|error| failed(error.to_string()))?;
+        let host = host_folder(&root, &self.address.host).map_err(|problem| failed(problem.why))?;
+        let begun = Received::open(&host, session, (recording, 0), u64::MAX, Kept::Written);
+        begun.map_err(|problem| failed(problem.why))
+    }
+
+    /// Receives messages until the recording ends.
+    fn take(&mut self, connection: &mut Connection, frames: &mut Frames) -> Result<(), End> {
+        let mut heard = Instant::now();
+        loop {
+            if self.shared.is_over() {
+                return Err(End::Over);
+            }
+            let came = receive(connection, frames)?;
+            if came {
+                heard = Instant::now();
+            }
+            while let Some((kind, payload)) = frames.next_frame().map_err(io::Error::other)? {
+                match shown(kind, payload)? {
+                    Some(ToViewer::Shown { .. }) => {
+                        return Err(End::Failed("it begins twice".to_owned()));
+                    }
+                    Some(ToViewer::Looked { now_ns, is_recorded }) => {
+                        self.looked(now_ns)?;
+                        if !is_recorded {
+                            return Err(End::Over);
+                        }
+                    }
+                    None => self.take_message(kind, payload)?,
+                }
+            }
+            if heard.elapsed() > SILENCE {
+                return Err(io::Error::from(ErrorKind::TimedOut).into());
+            }
+            // What TLS has decrypted does not wake the thread.
+            if !came {
+                connection.wait(Until::Readable, None, LOOK_PERIOD)?;
+            }
+        }
+    }
+
+    fn take_message(&mut self, kind: u16, payload: &[u8]) -> Result<(), End> {
+        let said = FromRecorder::decode(kind, payload);
+        let said = said.map_err(|problem| End::Failed(problem.to_string()))?;
+        let Some(received) = &mut self.received else { return Err(End::Over) };
+        let taken = received.take(&said);
+        taken.map_err(|problem| {
+            End::Failed(format!("the copy cannot be continued: {}", problem.why))
+        })
+    }
+
+    /// Notes that all is here that the relay's files had at this time.
+    fn looked(&mut self, now_ns: i64) -> Result<(), End> {
+        let Some(received) = &mut self.received else { return Err(End::Over) };
+        let free = rustix::fs::statvfs(&self.copy).map(|about| about.f_bavail * about.f_frsize);
+        if free.is_ok_and(|free| free < FREE_MIN) {
+            return Err(End::Failed(format!(
+                "the copy in {} is full: less than {} MiB are free there. Set TMPDIR to a folder with more space",
+                self.copy.display(),
+                FREE_MIN >> 20
+            )));
+        }
+        let mut state = self.shared.lock();
+        state.now_ns = Some(now_ns);
+        state.folder.get_or_insert_with(|| received.path().to_owned());
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+}
+
+/// Decodes a message of the relay itself. Returns `None` if it is one of the recording's.
+fn shown(kind: u16, payload: &[u8]) -> Result<Option<ToViewer>, End> {
+    match ToRecorder::decode(kind, payload) {
+        Ok(ToRecorder::Refuse { why }) => return Err(End::Failed(printable(&why))),
+        Ok(ToRecorder::Later { why }) => return Err(End::Broken(printable(&why))),
+        _ => {}
+    }
+    ToViewer::decode(kind, payload).map_err(|problem| End::Failed(problem.to_string()))
+}
+
+/// Reads what the relay has sent. Returns true if there was something.
+fn receive(connection: &mut Connection, frames: &mut Frames) -> io::Result<bool> {
+    let mut buffer = [0; 64 << 10];
+    match connection.receive(&mut buffer)? {
+        None => Ok(false),
+        Some(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Some(bytes) => {
+            frames.push(buffer.get(..bytes).unwrap_or_default());
+            Ok(true)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_a_recording_names_relay_host_and_recording() {
+        let address =
+            ViewAddress::parse("net://relay.example:77/web1/shop-1,certificates=c").unwrap();
+        assert_eq!((&*address.host, &*address.session), ("web1", "shop-1"));
+        assert_eq!(address.relay.to_string(), "relay.example:77,certificates=c");
+        let newest = ViewAddress::parse("net://[::1]/web1/").unwrap();
+        assert_eq!((&*newest.relay.to_string(), &*newest.session), ("[::1]:5345", ""));
+        for bad in [
+            "web1",
+            "net://",
+            "net://relay",
+            "net://relay/",
+            "net:///web1",
+            "net://a@relay/web1",
+            "net://relay/../x",
+            "net://relay/web1/a/b",
+            "net://relay/WEB1",
+            "net://relay/web1,x=1",
+        ] {
+            assert!(ViewAddress::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
