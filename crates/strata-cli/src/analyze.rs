@@ -17,6 +17,7 @@ pub mod report_text;
 pub mod rows;
 mod spans;
 mod summary;
+mod summary_follow;
 mod summary_next;
 mod summary_rows;
 mod syscalls;
@@ -89,6 +90,7 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Flame(flags) => flame::run(flags, &stop),
         Report::Memory(flags) => memory::run(flags, &stop),
         Report::Spans(flags) => spans::run(flags, &stop),
+        Report::Summary(flags) if flags.follows() => summary_follow::run(flags, &stop),
         Report::Summary(flags) => summary::run(flags, &stop),
         Report::Diff(flags) => diff::run(flags, &stop),
     }

@@ -25,7 +25,7 @@ use crate::talk::messages::{self, Message, Weight};
 use crate::talk::units::{counted, parse_slower};
 use table::{Layout, Titles};
 
-mod screen;
+pub mod screen;
 mod table;
 
 /// Number of rows for which the kernel reserves memory, unless the user asks for another one.

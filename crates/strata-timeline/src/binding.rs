@@ -74,7 +74,7 @@ pub fn is_descriptor(argument: &str) -> bool {
 }
 
 /// The meaning of a class' records.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Binding {
     kind: BindingKind,
     span: Option<SpanBinding>,
@@ -90,7 +90,7 @@ enum RequestStep {
     Complete,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum BindingKind {
     Nothing,
     /// The record says the process of its thread, and nothing else.
@@ -199,7 +199,7 @@ enum BindingKind {
 }
 
 /// The fields of a state dump that say whether a thread is blocked, and in which way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct AsleepFields {
     status: FieldRef,
     /// The state's letter in /proc, which only Strata's dump has.
@@ -251,7 +251,7 @@ impl AsleepFields {
 }
 
 /// The span that a class' records begin or end, and its fields.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SpanBinding {
     pair: u32,
     name: Name,
@@ -267,11 +267,11 @@ struct SpanBinding {
 }
 
 /// The system calls by number, for records without their names, for all architectures.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct NumberedCalls(Vec<NumbersOf>);
 
 /// The system calls of one architecture, by number; `None` if the trace says no architecture, or an unknown one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NumbersOf {
     architecture: Option<Architecture>,
     known: Vec<Option<CallId>>,

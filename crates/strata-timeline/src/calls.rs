@@ -84,7 +84,7 @@ pub enum Moves {
 }
 
 /// All system calls of the traces.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Calls {
     known: Vec<(Box<str>, CallKind, Moves)>,
     numbers: HashMap<Box<str>, CallId>,

@@ -9,7 +9,7 @@ use crate::threads::NEVER;
 pub(crate) const SOFTIRQS: usize = 16;
 
 /// The causes of a CPU's softirqs, and the timers that are being served.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SoftirqCauses {
     /// The cause of each pending softirq, by the softirq's number. A softirq that several threads have raised has none
     /// of them as its cause.

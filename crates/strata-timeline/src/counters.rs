@@ -61,7 +61,7 @@ pub struct CounterValue {
 }
 
 /// A field that is a counter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CounterBinding {
     field: FieldRef,
     pub name: Name,
@@ -117,7 +117,7 @@ impl OpenCounter {
 }
 
 /// The present values of all counters.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCounters {
     open: HashMap<CounterKey, OpenCounter>,
     /// The counters that a gap in these records ends. A counter that a gap has ended is removed.

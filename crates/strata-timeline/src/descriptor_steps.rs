@@ -57,11 +57,11 @@ pub(crate) struct OpenDescriptor {
 }
 
 /// The fields from which steps are read in the records of a class.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StepPlan(Binding);
 
 /// Takes steps from records.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Steps {
     calls: Calls,
     names: Names,

@@ -24,7 +24,7 @@ pub(crate) struct OpenedFor {
     pub by_exec: Option<bool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct DescriptorTable {
     known: BTreeMap<i32, OpenedFor>,
     /// The number of processes and threads that use the table.
@@ -32,7 +32,7 @@ struct DescriptorTable {
 }
 
 /// All tables of descriptors.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptors {
     tables: Vec<DescriptorTable>,
     free: Vec<u32>,

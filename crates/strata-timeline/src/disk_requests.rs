@@ -31,7 +31,7 @@ struct OpenRequest {
 type RequestKey = (u8, i64, i64);
 
 /// The requests of all disks that are queued or begun.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     /// The requests that a disk works on.
     open: HashMap<RequestKey, OpenRequest>,

@@ -84,7 +84,7 @@ const FAULT_MAX: u64 = 10_000;
 /// The softirqs in which timers expire: TIMER and HRTIMER.
 const TIMER_SOFTIRQS: [u8; 2] = [1, 8];
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct CpuState {
     /// The thread that the CPU runs; `None` if the trace does not say.
     thread: Option<ThreadId>,
@@ -106,7 +106,7 @@ struct CpuState {
     causes: SoftirqCauses,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct MachineCpus {
     cpus: Vec<CpuState>,
     /// The time of each gap, in order. [`Thread::gaps`] is an index into this list.
@@ -125,7 +125,7 @@ impl MachineCpus {
 }
 
 /// All state of a timeline.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Engine {
     pub world: World,
     machines: Vec<MachineCpus>,

@@ -90,7 +90,7 @@ pub(crate) enum Part {
 const PARTS: usize = Part::Timeout as usize + 1;
 
 /// The places of these fields in the records of a class.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     pub path: Option<FieldRef>,
     pub numbers: [Option<FieldRef>; PARTS],

@@ -14,7 +14,7 @@ pub const FIRST_RECORDS: usize = 1 << 14;
 pub type TakenStep = (usize, Option<i64>, Step);
 
 /// Reads steps from the records of a class.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Taker {
     tid: Option<FieldRef>,
     plan: Option<StepPlan>,

@@ -29,7 +29,7 @@ impl Observer for Nobody {
 }
 
 /// Follows descriptors through the [steps](crate::Steps) of records.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Follower {
     engine: Engine,
     /// The machine of each trace, by the trace's index.

@@ -90,7 +90,7 @@ struct OfMachine {
 }
 
 /// Counts the switches to hidden threads.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Hidden {
     /// The number of unfollowed switches to each thread, and their total time \[ns\].
     given: HashMap<ThreadId, (u64, u64)>,

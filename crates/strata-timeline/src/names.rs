@@ -54,7 +54,7 @@ pub(crate) fn of_program(path: &[u8]) -> &[u8] {
 }
 
 /// The table of all names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Names {
     texts: Vec<(NameKind, Box<[u8]>)>,
     /// The names by text, one map for each kind, since a file may have the same name as a socket.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use strata_ctf::read::{Damage, Message, Reader, Selection, TimeRange};
+use strata_ctf::read::{Damage, Events, Message, Reader, Selection, TimeRange};
 
 use crate::first_descriptor_steps::first_steps;
 use crate::observer::Observer;
@@ -27,7 +27,7 @@ impl Default for Asked {
 }
 
 /// The results of a pass that do not belong to one report.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Passed {
     /// The timeline at the end.
     pub timeline: Timeline,
@@ -70,53 +70,12 @@ pub fn pass_on<O: Observer>(
     damage: &mut dyn FnMut(&Damage),
 ) -> Option<Passed> {
     let mut selection = asked.selection.clone();
-    let mut passed = Passed { timeline, records: 0, discarded: 0, damage: 0 };
-    passed.timeline.count_hidden_from(asked.range.from);
+    let mut passed = Passed::begin(timeline, asked.range.from);
     begin_unless(&mut passed.timeline, reader, &|| !go_on(0));
-    let mut found = |found: &Damage, passed: &mut Passed| {
-        passed.damage += u64::from(!found.is_note() && !found.is_remark());
-        damage(found);
-    };
-    reader.damage().iter().for_each(|damage| found(damage, &mut passed));
+    reader.damage().iter().for_each(|found| passed.damaged(found, damage));
     let mut events = reader.events(TimeRange { from: i64::MIN, to: asked.range.to });
-    loop {
-        let mut left = CHUNK;
-        let end = events.run(|message| {
-            match message {
-                Message::Event(event) => {
-                    let selected = match &mut selection {
-                        None => true,
-                        Some(selection) => selection.accepts(&event),
-                    };
-                    passed.records += 1;
-                    passed.timeline.event(&event, selected, seen);
-                }
-                Message::Discarded(discarded) => {
-                    passed.discarded = passed.discarded.saturating_add(discarded.count);
-                    passed.timeline.discarded(&discarded);
-                }
-                Message::Damage(damage) => {
-                    found(damage, &mut passed);
-                    // What threads did since then is not known.
-                    if let Some(stream) = reader.stream_of(damage).filter(|_| !damage.is_note()) {
-                        passed.timeline.gap(stream.index(), None, None);
-                    }
-                }
-                Message::Packet(_) => {}
-            }
-            left -= 1;
-            if left == 0 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
-        if !go_on(events.bytes_read()) {
-            return None;
-        }
-        if end.is_continue() {
-            break;
-        }
+    if !passed.go_on(reader, &mut events, selection.as_mut(), seen, go_on, damage) {
+        return None;
     }
     // What was so at the last record still is, up to the end of the time.
     if let Some(span) = reader.span().filter(|_| asked.range.to < i64::MAX) {
@@ -124,4 +83,69 @@ pub fn pass_on<O: Observer>(
     }
     passed.timeline.finish(seen);
     Some(passed)
+}
+
+impl Passed {
+    /// Begins a pass with a timeline, whose results count from the time `from` on.
+    #[must_use]
+    pub fn begin(mut timeline: Timeline, from: i64) -> Passed {
+        timeline.count_hidden_from(from);
+        Passed { timeline, records: 0, discarded: 0, damage: 0 }
+    }
+
+    fn damaged(&mut self, found: &Damage, damage: &mut dyn FnMut(&Damage)) {
+        self.damage += u64::from(!found.is_note() && !found.is_remark());
+        damage(found);
+    }
+
+    /// Passes further records of the traces to `seen`, in the order of time. Returns false if `go_on` has returned false.
+    pub fn go_on<O: Observer>(
+        &mut self,
+        reader: &Reader,
+        events: &mut Events<'_>,
+        mut selection: Option<&mut Selection>,
+        seen: &mut O,
+        go_on: &dyn Fn(u64) -> bool,
+        damage: &mut dyn FnMut(&Damage),
+    ) -> bool {
+        loop {
+            let mut left = CHUNK;
+            let end = events.run(|message| {
+                match message {
+                    Message::Event(event) => {
+                        let selected = match &mut selection {
+                            None => true,
+                            Some(selection) => selection.accepts(&event),
+                        };
+                        self.records += 1;
+                        self.timeline.event(&event, selected, seen);
+                    }
+                    Message::Discarded(discarded) => {
+                        self.discarded = self.discarded.saturating_add(discarded.count);
+                        self.timeline.discarded(&discarded);
+                    }
+                    Message::Damage(found) => {
+                        self.damaged(found, damage);
+                        // What threads did since then is not known.
+                        if let Some(stream) = reader.stream_of(found).filter(|_| !found.is_note()) {
+                            self.timeline.gap(stream.index(), None, None);
+                        }
+                    }
+                    Message::Packet(_) => {}
+                }
+                left -= 1;
+                if left == 0 {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            if !go_on(events.bytes_read()) {
+                return false;
+            }
+            if end.is_continue() {
+                return true;
+            }
+        }
+    }
 }

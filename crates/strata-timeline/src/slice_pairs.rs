@@ -101,7 +101,7 @@ pub struct PairRole {
 }
 
 /// All pairs of all traces.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pairs {
     roles: HashMap<String, PairRole>,
     by_rule: bool,

@@ -306,7 +306,7 @@ enum SpanPlace {
 }
 
 /// Open spans that are on no thread's stack.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OpenSpans {
     open: HashMap<SpanPlace, Vec<OpenSpan>>,
     count: usize,

@@ -10,7 +10,7 @@ use crate::facts::{More, Part};
 use crate::state::Object;
 
 /// The threads and descriptors that existed before the first record of a trace, as its first records say.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FactsBefore {
     /// The descriptors by machine and process. The key's flag is true for a process that begins in one of the first
     /// records, and has these descriptors from then on.

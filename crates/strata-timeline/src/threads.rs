@@ -324,7 +324,7 @@ struct Bounds {
 }
 
 /// The table of all threads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Threads {
     all: Vec<Thread>,
     /// The indexes in `all`, by machine, page and offset in the page; 0 stands for an unused number.

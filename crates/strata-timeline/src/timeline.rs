@@ -66,7 +66,7 @@ fn origins<'r>(
 }
 
 /// The state of threads and CPUs, computed from event records.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Timeline {
     engine: Engine,
     /// Bindings by [`strata_ctf::read::EventClass::index`], each made at the class' first record.
@@ -104,11 +104,12 @@ impl Timeline {
     /// Adds the streams and classes that a growing trace has by now. The reader is the same one as before, at a later
     /// time: a stream keeps its index. `spans` returns the roles for all classes.
     pub fn grow(&mut self, reader: &Reader, spans: impl FnOnce() -> SpanRoles) {
-        if self.bindings.len() < reader.event_classes() {
+        let has_classes = self.bindings.len() < reader.event_classes();
+        if has_classes {
             self.bindings.resize_with(reader.event_classes(), || None);
             self.spans = Some(spans());
         }
-        if self.origins.len() < reader.streams().len() {
+        if has_classes || self.origins.len() < reader.streams().len() {
             let Sources { machines, unsure, switches, kernels, streams } = Sources::new(reader);
             self.origins.extend(origins(reader, &streams).skip(self.origins.len()));
             self.engine.grow(machines);

@@ -22,7 +22,7 @@ const KTHREADD: i32 = 2;
 const SEARCHES_MAX: u32 = 1 << 10;
 
 /// The present state of all machines.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct World {
     /// All threads of all machines, including those that have ended.
     pub threads: Threads,

@@ -193,7 +193,7 @@ struct RowKey {
     reason: Reason,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct RowSum {
     times: Times,
     waited: Waited,
@@ -204,7 +204,7 @@ struct RowSum {
 }
 
 /// A row of the report that is being built.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FoundRow {
     row: Blocked,
     processes: HashSet<ThreadId>,
@@ -227,7 +227,7 @@ struct PendingWait {
 }
 
 /// Counts waits while a trace is read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BlockedCounter {
     range: TimeRange,
     pending: HashMap<ThreadId, PendingWait>,

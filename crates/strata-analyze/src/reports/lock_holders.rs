@@ -17,7 +17,7 @@ const HANDS_MAX: usize = 64;
 type LastWait = (i64, Option<ThreadId>);
 
 /// The hand-overs of mutexes that were seen so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Holders {
     /// The last waits, by process, address and thread.
     waits: HashMap<(ThreadId, u64, ThreadId), LastWait>,

@@ -8,7 +8,7 @@ use strata_timeline::{Call, CallKind, Observer, ThreadId, World};
 use crate::debug_info::{SourceOptions, Variables};
 
 /// The processes that have executed another program during the trace.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ExecutedProcesses(HashSet<ThreadId>);
 
 impl Observer for ExecutedProcesses {

@@ -53,7 +53,7 @@ impl From<usize> for Kept {
 }
 
 /// The longest entries that were added.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Longest<T> {
     kept: Kept,
     /// The entries that may be among the longest, each with its length \[ns\], its begin and the place of its thread.

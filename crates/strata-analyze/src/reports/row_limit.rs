@@ -9,7 +9,7 @@ use strata_timeline::ThreadId;
 pub(super) const ROWS_MAX: usize = 1 << 17;
 
 /// A choice of the largest rows, and the number of all others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RowLimit {
     /// The size of each row, by [`ThreadId::index`]; 0 where there is no row.
     sizes: Vec<u64>,

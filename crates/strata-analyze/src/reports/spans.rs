@@ -141,7 +141,7 @@ pub struct Spans {
 }
 
 /// A span that may be one of the slowest. Longer ones are greater, then earlier ones.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SlowCandidate(Span);
 
 impl SlowCandidate {
@@ -171,7 +171,7 @@ impl Ord for SlowCandidate {
 }
 
 /// Counts spans.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SpanCounter {
     range: TimeRange,
     of: Option<Pattern>,
@@ -345,7 +345,7 @@ impl Observer for SpanCounter {
 
 /// The waits of the threads of the slowest spans. They are found in a second pass over the same records, when it is
 /// known which spans are the slowest.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SlowestWaits {
     /// The spans of each thread, each with its place in the list, its begin and its end.
     of: HashMap<ThreadId, Vec<(usize, i64, i64)>>,

@@ -96,7 +96,7 @@ pub struct Syscalls {
 }
 
 /// Counts system calls.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SyscallCounter {
     range: TimeRange,
     rows: HashMap<u64, usize>,

@@ -297,7 +297,7 @@ impl Waited {
 type ThreadRun = (i64, i64, ThreadId);
 
 /// Counts the states of threads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ThreadCounter {
     range: TimeRange,
     /// The times of each thread, by [`ThreadId::index`].

@@ -69,7 +69,7 @@ enum BriefCause {
 type Off = (i64, i64, ThreadId, OffCause);
 
 /// A virtual CPU of a guest.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct VirtualCpu {
     /// The times in which a thread of the guest had the virtual CPU, or waited for its turn: begin, end and thread.
     wanted: VecDeque<(i64, i64, ThreadId)>,
@@ -85,7 +85,7 @@ struct OffSum {
 }
 
 /// Finds the times in which virtual CPUs did not run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct VirtualCpus {
     range: TimeRange,
     /// The machine of the host; `None` without a trace of the host's kernel.

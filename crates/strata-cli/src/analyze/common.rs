@@ -267,9 +267,7 @@ impl TraceFlags {
         for text in limits::texts(world.threads.left_out(), world.names.left_out()) {
             talk::message(&Message { weight: Weight::Warning, text });
         }
-        let slow_calls_only = has_slow_calls_only(reader);
-        let slow_spans_only = has_slow_spans_only(reader);
-        Some(Made { passed, range, slow_calls_only, slow_spans_only })
+        Some(Made::new(passed, range, reader))
     }
 
     /// Writes the report to stdout, on a terminal through a pager.
@@ -331,6 +329,13 @@ impl CommonFlags {
 }
 
 impl Made {
+    /// Makes the result of a pass over the reader's traces.
+    pub fn new(passed: Passed, range: TimeRange, reader: &Reader) -> Made {
+        let slow_calls_only = has_slow_calls_only(reader);
+        let slow_spans_only = has_slow_spans_only(reader);
+        Made { passed, range, slow_calls_only, slow_spans_only }
+    }
+
     /// Returns the object of a report in JSON, with the keys that all reports have.
     pub fn object(&self, report: &str) -> serde_json::Map<String, Value> {
         let world = self.passed.timeline.world();

@@ -1,17 +1,19 @@
 //! The report `strata analyze summary`: the first facts about a trace, and the commands to type next.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use strata_analyze::command_descendants::{has_command, recorders};
+use strata_analyze::duration_text::parse_duration;
 use strata_analyze::reports::blocked::{BlockedCounter, BlockedReport};
 use strata_analyze::reports::spans::{self, SpanCounter, Spans};
 use strata_analyze::reports::started_processes::BegunProcesses;
 use strata_analyze::reports::syscalls::{self, SyscallCounter, Syscalls};
 use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport};
 use strata_analyze::reports::{ExecutedProcesses, Label, LockNames, Recorded};
-use strata_ctf::read::Reader;
+use strata_ctf::read::{Reader, TimeRange};
 use strata_report::{Columns, Document, Part, Unit, Value};
 use strata_session::stop::Stop;
 use strata_timeline::{span_roles, ThreadId, Timeline, World};
@@ -45,7 +47,7 @@ const SLOWEST_MAX: usize = 10_000;
 #[command(mut_arg("top", |top| top.help("Only the first N of each kind [default: 3, and 1 of the slowest and of what waited]; in JSON, N rows [default: all]")))]
 pub struct SummaryFlags {
     #[command(flatten)]
-    common: CommonFlags,
+    pub(super) common: CommonFlags,
 
     #[command(flatten)]
     mine: MineFlags,
@@ -55,6 +57,14 @@ pub struct SummaryFlags {
 
     #[command(flatten)]
     names: NamesFlags,
+
+    /// Show the summary again and again while the traces are recorded, until the recording ends or Ctrl-C
+    #[arg(long, conflicts_with_all = ["mine", "from", "last"])]
+    follow: bool,
+
+    /// With --follow, show the summary every TIME
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s", requires = "follow")]
+    pub(super) period: Duration,
 }
 
 impl SummaryFlags {
@@ -83,75 +93,144 @@ struct SummaryParts {
     about: HashSet<ProcessKey>,
 }
 
+/// What counts for the summary while records are read.
+pub(super) type SummaryCounters =
+    (((SyscallCounter, ThreadCounter), (SpanCounter, BlockedCounter)), ExecutedProcesses);
+
 /// Makes the summary, and returns the exit status.
 pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
-    let instead = "--from and --until, which select a time";
-    flags.common.refuse_filter("summary", "a summary is of all", instead)?;
+    flags.refuse_filter()?;
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.words(), &flags.mine, &reader, ("summary", BY_OF), stop)?;
-    // JSON does not list the slowest.
-    let ones = match flags.common.format() {
-        Format::Json | Format::Csv => FIRST_SLOWEST,
-        Format::Text => flags.first().1,
-    };
-    let kept = whose.kept(ones, SLOWEST_MAX);
-    let both = (SyscallCounter::new(range, kept), ThreadCounter::new(range, 1));
-    let waits = (SpanCounter::new(range, None, kept), BlockedCounter::new(range));
-    let mut all = ((both, waits), ExecutedProcesses::default());
+    let whose = flags.whose(&reader, stop)?;
+    let mut all = flags.counters(&whose, range);
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    hidden_threads::explain(&made);
-    say_blind(&made);
-    let world = made.passed.timeline.world();
-    let (((calls, processes), (spans, blocked)), executed) = all;
-    let wanted = whose.of(world);
-    let is_wanted = |label: &Label| wanted.has(label);
-    let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
-    let calls = calls.finish_of(world, syscalls::By::Process, of);
-    let mut calls_of: HashMap<_, (u64, u64)> = HashMap::new();
-    for row in &calls.rows {
-        let Some(pid) = row.label.pid else { continue };
-        let its = calls_of.entry((row.label.machine.clone(), pid)).or_default();
-        *its = (its.0 + row.times.count, its.1 + row.errors);
+    let (document, empty) = flags.finish(&reader, &whose, &made, all, true);
+    show(&flags.common, "summary", &made, &document)?;
+    Ok(flags.say_empty(&made, empty))
+}
+
+/// What a summary has nothing of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Empty {
+    /// It has something.
+    No,
+    /// Who was asked for did nothing.
+    Nobody,
+    /// There are no records.
+    Records,
+}
+
+impl SummaryFlags {
+    /// Returns true if the summary is shown again and again.
+    pub fn follows(&self) -> bool {
+        self.follow
     }
-    let processes = match of {
-        Some(of) => processes.finish_of(world, true, of),
-        None => processes.finish(world, true),
-    };
-    let spans = spans.finish_of(world, spans::By::Name, of);
-    for (found, all, what) in [
-        (calls.slowest.len(), calls.all.times.count, "slowest system calls"),
-        (spans.slowest.len(), spans.all.times.count, "slowest spans"),
-    ] {
-        whose.say_fewer(found, ones, SLOWEST_MAX, all, what);
+
+    pub(super) fn refuse_filter(&self) -> Result<()> {
+        let instead = "--from and --until, which select a time";
+        self.common.refuse_filter("summary", "a summary is of all", instead)
     }
-    let about = about(world, &calls_of);
-    let is_about = |label: &Label| is_wanted(label) && is_among(&about, label);
-    let mut blocked = blocked.finish(world, &is_about);
-    let mut names = LockNames::read(&reader, &flags.names.options(), executed);
-    blocked.name_locks(world, &mut names, flags.common.rows());
-    flags.names.say_left_out();
-    let begun = BegunProcesses::new(world, range, &is_about);
-    let recorders = recorders(&reader).into_iter().map(|(_, pid)| pid).collect();
-    let found =
-        SummaryParts { calls, recorders, calls_of, about, processes, blocked, begun, spans };
-    let is_nobody = found.processes.rows.is_empty() && found.calls.all.times.count == 0;
-    let is_nobody = whose.is_any() && is_nobody && found.spans.all.times.count == 0;
-    let is_empty = made.passed.records == 0 || is_nobody;
-    let next = found.next(&reader, &made, &flags.common.traces);
-    show(&flags.common, "summary", &made, &found.document(&made, &next, flags))?;
-    if is_empty {
-        nothing(match is_nobody {
-            true if flags.of.words().is_some() => {
-                "the trace says nothing of who was asked for by --of. `strata analyze threads` has all that it tells of"
+
+    pub(super) fn whose<'f>(&'f self, reader: &Reader, stop: &Stop) -> Result<Whose<'f>> {
+        Whose::read(self.of.words(), &self.mine, reader, ("summary", BY_OF), stop)
+    }
+
+    /// Returns how many of the slowest are shown. JSON does not list them.
+    fn slowest_shown(&self) -> usize {
+        match self.common.format() {
+            Format::Json | Format::Csv => FIRST_SLOWEST,
+            Format::Text => self.first().1,
+        }
+    }
+
+    pub(super) fn counters(&self, whose: &Whose<'_>, range: TimeRange) -> SummaryCounters {
+        let kept = whose.kept(self.slowest_shown(), SLOWEST_MAX);
+        let both = (SyscallCounter::new(range, kept), ThreadCounter::new(range, 1));
+        let waits = (SpanCounter::new(range, None, kept), BlockedCounter::new(range));
+        ((both, waits), ExecutedProcesses::default())
+    }
+
+    /// Makes the summary of what was counted. `says`: with messages on what it lacks.
+    pub(super) fn finish(
+        &self,
+        reader: &Reader,
+        whose: &Whose<'_>,
+        made: &Made,
+        counted: SummaryCounters,
+        says: bool,
+    ) -> (Document, Empty) {
+        if says {
+            hidden_threads::explain(made);
+            say_blind(made);
+        }
+        let world = made.passed.timeline.world();
+        let (((calls, processes), (spans, blocked)), executed) = counted;
+        let wanted = whose.of(world);
+        let is_wanted = |label: &Label| wanted.has(label);
+        let of: Option<&dyn Fn(&Label) -> bool> = whose.is_any().then_some(&is_wanted);
+        let calls = calls.finish_of(world, syscalls::By::Process, of);
+        let mut calls_of: HashMap<_, (u64, u64)> = HashMap::new();
+        for row in &calls.rows {
+            let Some(pid) = row.label.pid else { continue };
+            let its = calls_of.entry((row.label.machine.clone(), pid)).or_default();
+            *its = (its.0 + row.times.count, its.1 + row.errors);
+        }
+        let processes = match of {
+            Some(of) => processes.finish_of(world, true, of),
+            None => processes.finish(world, true),
+        };
+        let spans = spans.finish_of(world, spans::By::Name, of);
+        for (found, all, what) in [
+            (calls.slowest.len(), calls.all.times.count, "slowest system calls"),
+            (spans.slowest.len(), spans.all.times.count, "slowest spans"),
+        ] {
+            if says {
+                whose.say_fewer(found, self.slowest_shown(), SLOWEST_MAX, all, what);
             }
-            true => "the trace says nothing of what the command and what it started did",
-            false => flags.common.selection.nothing(),
-        });
+        }
+        let about = about(world, &calls_of);
+        let is_about = |label: &Label| is_wanted(label) && is_among(&about, label);
+        let mut blocked = blocked.finish(world, &is_about);
+        let mut names = LockNames::read(reader, &self.names.options(), executed);
+        blocked.name_locks(world, &mut names, self.common.rows());
+        if says {
+            self.names.say_left_out();
+        }
+        let begun = BegunProcesses::new(world, made.range, &is_about);
+        let recorders = recorders(reader).into_iter().map(|(_, pid)| pid).collect();
+        let found =
+            SummaryParts { calls, recorders, calls_of, about, processes, blocked, begun, spans };
+        let is_nobody = found.processes.rows.is_empty() && found.calls.all.times.count == 0;
+        let is_nobody = whose.is_any() && is_nobody && found.spans.all.times.count == 0;
+        let empty = match (made.passed.records, is_nobody) {
+            (_, true) => Empty::Nobody,
+            (0, false) => Empty::Records,
+            _ => Empty::No,
+        };
+        let next = match self.common.traces.has_relay() {
+            true => Vec::new(),
+            false => found.next(reader, made, &self.common.traces),
+        };
+        (found.document(made, &next, self), empty)
     }
-    Ok(made.status(is_empty))
+
+    /// Says what there is nothing of. Returns the exit status.
+    pub(super) fn say_empty(&self, made: &Made, empty: Empty) -> u8 {
+        match empty {
+            Empty::No => {}
+            Empty::Nobody if self.of.words().is_some() => nothing(
+                "the trace says nothing of who was asked for by --of. `strata analyze threads` has all that it tells of",
+            ),
+            Empty::Nobody => {
+                nothing("the trace says nothing of what the command and what it started did");
+            }
+            Empty::Records => nothing(self.common.selection.nothing()),
+        }
+        made.status(empty != Empty::No)
+    }
 }
 
 /// Returns the processes that the trace is about: those whose system calls it has; otherwise those whose page faults it

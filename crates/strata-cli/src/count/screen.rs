@@ -74,7 +74,7 @@ fn text(format: Format, document: &Document) -> String {
 }
 
 /// Writes a text in the place of the last one.
-fn draw(text: &str, is_first: bool) -> io::Result<()> {
+pub fn draw(text: &str, is_first: bool) -> io::Result<()> {
     let mut out = stdout::raw();
     out.write_all(if is_first { b"\x1b[2J\x1b[H" } else { b"\x1b[H" })?;
     let columns = stdout::terminal_columns().unwrap_or(usize::MAX);

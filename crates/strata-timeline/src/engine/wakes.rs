@@ -223,6 +223,8 @@ impl Engine {
     /// Applies what the traces say about the kernels of machines: the meaning of their state numbers, and whether
     /// switches are recorded.
     pub(crate) fn know_kernels(&mut self, kernels: &[Kernel]) {
+        // Metadata that grow may describe switches later.
+        self.world.blind = self.world.blind.filter(|blind| *blind != Blind::NoSwitches);
         for (of, kernel) in self.machines.iter_mut().zip(kernels) {
             of.numbers =
                 kernel.release.as_deref().map(StateNumbers::of_release).unwrap_or_default();
