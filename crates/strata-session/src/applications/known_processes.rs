@@ -122,8 +122,13 @@ impl Reasons {
             self.said.insert(said);
             self.kept.push(one);
         } else {
-            self.more = self.more.saturating_add(1);
+            self.count_more();
         }
+    }
+
+    /// Counts a reason that is not kept.
+    pub(crate) fn count_more(&mut self) {
+        self.more = self.more.saturating_add(1);
     }
 
     /// Removes the reason of a process that could be reached after all.
@@ -150,8 +155,8 @@ impl Reasons {
         let Reasons { mut kept, more, .. } = std::mem::take(self);
         if more > 0 {
             let reason = format!(
-                "{more} more times a process was not reached. The reasons of the first {REASONS_MAX} are \
-                 kept, which is the limit"
+                "{more} more times a process was not reached. No more than {REASONS_MAX} reasons are kept, and of one \
+                 user's programs that could make no memory, no more than 32 at once"
             );
             kept.push(NotReached { pid: 0, name: "other processes".to_owned(), reason });
         }

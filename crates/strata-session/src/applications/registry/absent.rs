@@ -33,8 +33,16 @@ impl Registry {
         };
         // The number of a command's session is known only to processes that got it from us. That of an invitation stands
         // in a file that everybody can read.
+        let now = self.time.now();
         let has_ours = self.is_of_command() && self.generations.contains(absence.generation);
         let came = if has_ours { Came::Invited } else { came };
+        // Of somebody else, looking at a process that has failed costs no more than one that is refused.
+        let is_error = absence.error != 0 && came != Came::Invited;
+        if is_error && !self.expected.may_name_error(sender.person(), now) {
+            lock(&self.found.not_reached).count_more();
+            self.blame(&sender);
+            return;
+        }
         let is_ours = match self.target {
             ProcessTarget::Everyone => is_tracked(),
             _ if came == Came::Invited => true,
@@ -56,14 +64,17 @@ impl Registry {
             self.not_reached(pid, name, why_without_memory(code));
             return;
         }
-        let one = ExpectedProcess::new(sender.clone(), name, came, self.time.now());
+        let one = ExpectedProcess::new(sender.clone(), name, came, now);
         match self.expected.add(one) {
             Addition::Added | Addition::Known | Addition::Full => {}
-            Addition::OfPersonFull => {
-                if let Some(listener) = &mut self.listener {
-                    listener.count_as_bad(&sender);
-                }
-            }
+            Addition::OfPersonFull => self.blame(&sender),
+        }
+    }
+
+    /// Counts a message as invalid that its person has sent beyond what it may.
+    fn blame(&mut self, sender: &Announcer) {
+        if let Some(listener) = &mut self.listener {
+            listener.count_as_bad(sender);
         }
     }
 
@@ -91,7 +102,13 @@ impl Registry {
 
     fn look_at_expected(&mut self, one: ExpectedProcess, last: bool) {
         let (pid, begin) = (one.sender.pid(), Instant::now());
-        let findings = find_of_sender(&one.sender, &mut || self.look_after());
+        // It may take long, and others announce themselves meanwhile.
+        let findings = find_of_sender(&one.sender, &mut || {
+            self.look_after();
+            if !last {
+                self.receive_and_tell(1);
+            }
+        });
         let now = self.time.now();
         self.expected.took(one.sender.person(), begin.elapsed(), now, last);
         for application in &findings.applications {
@@ -149,7 +166,7 @@ fn why_without_memory(code: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::expected::EXPECTED_OF_PERSON;
+    use super::super::expected::{ERRORS_OF_PERSON, EXPECTED_OF_PERSON};
     use super::super::tests::{end, of_command, Bench};
     use super::*;
     use std::process::{Child, Command};
@@ -213,6 +230,42 @@ mod tests {
             assert_eq!(registry.expected.len(), (number + 1).min(EXPECTED_OF_PERSON));
         }
         all.into_iter().for_each(|(child, ..)| end(child));
+    }
+
+    #[test]
+    fn malicious_absences_with_an_error_are_named_up_to_the_limit_of_a_person_and_then_counted() {
+        let (time, bench) = Bench::by_hand();
+        let (mut registry, _orders) = bench.registry(ProcessTarget::Everyone, false);
+        let (child, sender, absence) = announced(0);
+        // Each another reason, which would be kept by itself.
+        let failed = |registry: &mut Registry, numbers: std::ops::Range<u32>| {
+            for error in numbers {
+                registry.absent(sender.clone(), &Absence { error, ..absence }, Came::ByItself);
+            }
+        };
+        failed(&mut registry, 1..200);
+        let kept = |registry: &Registry| lock(&registry.found.not_reached).so_far().len();
+        assert_eq!(kept(&registry), ERRORS_OF_PERSON as usize);
+        // The others are counted.
+        assert_eq!(bench.not_reached().len(), ERRORS_OF_PERSON as usize + 1);
+        time.pause(Duration::from_secs(1));
+        failed(&mut registry, 200..300);
+        assert_eq!(kept(&registry), 10, "one each 100 ms");
+        bench.not_reached();
+        time.pause(Duration::from_secs(60));
+        failed(&mut registry, 300..400);
+        assert_eq!(kept(&registry), ERRORS_OF_PERSON as usize);
+        end(child);
+        // The processes of our own command are all named.
+        let (child, sender, absence) = announced(77);
+        let (mut registry, _orders) = bench.registry(of_command(4_000_000_000, None), false);
+        registry.generations.insert(77, 0, |_| true);
+        bench.not_reached();
+        for error in 1..=2 * ERRORS_OF_PERSON {
+            registry.absent(sender.clone(), &Absence { error, ..absence }, Came::ByItself);
+        }
+        assert_eq!(kept(&registry), 2 * ERRORS_OF_PERSON as usize);
+        end(child);
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub(super) const EXPECTED_OF_PERSON: usize = 16;
 /// The most processes whose memory is looked for, each of which takes a descriptor. A process beyond that is found by a
 /// search.
 pub(super) const EXPECTED_MAX: usize = 256;
+/// The most processes of one person that are named at once, since they could make no memory.
+pub(super) const ERRORS_OF_PERSON: u32 = 32;
+/// The time after which one more of them may be named.
+const ERROR_PERIOD: Duration = Duration::from_millis(100);
 /// The time for which processes of one person are looked at when the recording ends.
 const LAST_OF_PERSON: Duration = Duration::from_millis(200);
 
@@ -72,6 +76,8 @@ pub(super) enum Addition {
 pub(super) struct ExpectedProcesses {
     waiting: Vec<ExpectedProcess>,
     persons: HashMap<u32, PersonTime>,
+    /// For each person whose processes were named lately, the time from which on as many as at first may be named.
+    errors: HashMap<u32, Instant>,
 }
 
 impl ExpectedProcesses {
@@ -136,6 +142,17 @@ impl ExpectedProcesses {
         one.pause = (one.pause * 2).min(PAUSE_MAX);
         one.next = now + one.pause;
         self.waiting.push(one);
+    }
+
+    /// Returns whether one more process of this person may be named, which could make no memory.
+    pub(super) fn may_name_error(&mut self, person: u32, now: Instant) -> bool {
+        self.errors.retain(|_, until| *until > now);
+        let until = self.errors.get(&person).map_or(now, |until| *until) + ERROR_PERIOD;
+        let may = until <= now + ERROR_PERIOD * ERRORS_OF_PERSON;
+        if may {
+            self.errors.insert(person, until);
+        }
+        may
     }
 
     #[cfg(test)]
