@@ -142,22 +142,30 @@ fn page(command: &Command) -> Result<(String, String)> {
     let text = String::from_utf8_lossy(&text);
     // The text after the flags has its layout already.
     let mut text = text.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n");
-    let name = command.get_display_name().unwrap_or_default();
+    let name = command.get_display_name().unwrap_or(command.get_name());
     text.push_str(&examples_sections(name));
     Ok((page.get_filename(), text))
 }
+
+/// Commands whose first examples are those of strata(1).
+const FIRST: [&str; 6] = ["record", "analyze summary", "view", "ui", "create", "doctor"];
 
 /// Returns the sections EXAMPLES and SEE ALSO of the man page `name`; empty if it has no examples.
 fn examples_sections(name: &str) -> String {
     let path = name.trim_start_matches("strata-");
     let path = path.replacen("analyze-", "analyze ", 1);
-    let Some(examples) = examples_of(&path) else { return String::new() };
+    let first = || FIRST.iter().filter_map(|path| examples_of(path)?.lines.first());
+    let (lines, related): (Vec<_>, &[&str]) = match examples_of(&path) {
+        Some(examples) => (examples.lines.iter().collect(), examples.related),
+        None if name == "strata" => (first().collect(), &FIRST),
+        None => return String::new(),
+    };
     let mut text = ".SH EXAMPLES\n".to_owned();
-    for (line, what) in examples.lines {
+    for (line, what) in lines {
         text.push_str(&format!(".TP\n.B {}\n{}\n", roff(line), roff(what)));
     }
-    let pages =
-        iter::once("strata".to_owned()).chain(examples.related.iter().map(|path| page_name(path)));
+    let own = (name != "strata").then(|| "strata".to_owned());
+    let pages = own.into_iter().chain(related.iter().map(|path| page_name(path)));
     let pages: Vec<String> = pages.map(|page| format!(".BR {} (1)", roff(&page))).collect();
     text.push_str(&format!(".SH SEE ALSO\n{}\n", pages.join(",\n")));
     text
@@ -212,6 +220,9 @@ mod tests {
     fn man_pages_and_help_fit_a_terminal_of_80_columns() {
         let mut command = Flags::command().disable_help_subcommand(true);
         command.build();
+        let (_, all) = page(&command).unwrap();
+        assert!(all.contains(".SH EXAMPLES\n.TP\n.B strata record "), "{all}");
+        assert!(all.contains(".SH SEE ALSO\n.BR strata\\-record (1),\n"), "{all}");
         let (mut nr_pages, mut nr_lines) = (0, 0);
         for command in with_pages(&command) {
             let (name, text) = page(command).unwrap();
