@@ -48,6 +48,7 @@ use crate::talk;
 use crate::talk::exit::FAILED;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::units::{clean, counted, shell_word, size};
+use service::ServiceManager;
 
 pub mod background;
 pub mod busy_line;
@@ -332,8 +333,14 @@ pub struct Ending {
 
 /// Runs the session's own process. Returns the exit status.
 pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, ending: Ending) -> Result<u8> {
+    let mut manager = ServiceManager::of_environment();
+    // The report says it as well, which whoever waits for a command or a process reads.
+    let tells_at_end = !kept.plan.transient.is_none();
     let mut hear = |notice| {
+        manager.hear(&notice, Instant::now());
         let weight = match notice {
+            Notice::WaitingForCommand { .. } | Notice::WaitingForDescendants => Weight::Talk,
+            Notice::NoKernel(_) if tells_at_end => return,
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
             Notice::NoSuchEvent(_)
             | Notice::NotRotated { .. }
@@ -344,6 +351,9 @@ pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, ending: Endi
             Notice::NoKernel(ref reason) => messages::weight_of_no_kernel(reason),
             _ => return,
         };
+        if weight == Weight::Talk && ending.is_quiet {
+            return;
+        }
         if let Some(text) = messages::notice(&notice) {
             talk::message(&Message { weight, text });
         }

@@ -47,9 +47,9 @@ use crate::session::recording::Recording;
 use crate::session::resources::Resources;
 use crate::session::shared::Shared;
 use crate::session::snapshot;
+use crate::session::state::SessionState;
 use crate::session::status::{
-    recorded_events, ChannelStatus, EventStatus, FlushStatus, SessionState, Status, StatusFacts,
-    TriggerStatus,
+    recorded_events, ChannelStatus, EventStatus, FlushStatus, Status, StatusFacts, TriggerStatus,
 };
 use crate::session::stop::Stop;
 use crate::session::watch::Watch;
@@ -202,7 +202,7 @@ impl<'a> Engine<'a> {
     ) -> Engine<'a> {
         let options = &fixed.options;
         let mut plan = Plan::new(options.hold, options.output.clone());
-        let duration = options.duration.map(|time| time.as_millis().max(1));
+        let duration = options.duration.map(|time| time.as_nanos().div_ceil(1_000_000));
         let duration_ms = duration.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
         plan.until = Until { duration_ms, max_bytes: options.max_bytes };
         Engine {
@@ -248,7 +248,12 @@ impl<'a> Engine<'a> {
     fn watch_more(&mut self, watch: &mut Watch<'_>) {
         let Some(since) = self.since else { return };
         watch.begin = since;
-        watch.deadline = self.plan.until.duration().and_then(|time| since.checked_add(time));
+        // A plan holds whole milliseconds, and `strata record` ends when it was told to.
+        let duration = match &self.fixed {
+            Some(fixed) => fixed.options.duration,
+            None => self.plan.until.duration(),
+        };
+        watch.deadline = duration.and_then(|time| since.checked_add(time));
         let limit = self.plan.until.max_bytes.zip(self.resources.path());
         watch.limit = limit.map(|(max, path)| (max, DiskLimit::new(max, &path)));
         watch.running = self.begun.running.take().or(watch.running.take());
@@ -268,7 +273,7 @@ impl<'a> Engine<'a> {
         loop {
             let was_started = self.since.is_some();
             let mut obeyed = None;
-            watch.space = self.low_space();
+            (watch.space, watch.state) = (self.low_space(), self.state);
             let end = watch.look(self.session.is_broken(), notify).or_else(|| {
                 // A command's end is waited for instead, and requests are looked at in between.
                 watch.pause(notify, &mut |time| obeyed = orders.next(time))

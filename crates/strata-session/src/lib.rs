@@ -64,6 +64,7 @@ pub use session::privileges::give_up_rights;
 pub use session::recording::Recording;
 pub use session::rotation::Rotated;
 pub use session::shared::Figured;
+pub use session::state::SessionState;
 pub use session::status::Status;
 pub use session::stop;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;

@@ -29,6 +29,7 @@ use serde::Serialize;
 use strata_kernel::event_rules::DEFAULT;
 
 use crate::session::disk::LowSpace;
+use crate::session::state::SessionState;
 use crate::sizes::Hardware;
 pub use crate::sizes::Room;
 
@@ -537,6 +538,10 @@ pub struct Progress {
     pub memory: u64,
     /// The number of recorded processes; `None` if applications are not recorded.
     pub processes: Option<u64>,
+    /// The state of the session.
+    pub state: SessionState,
+    /// True if the session waits for free space on its disk.
+    pub has_no_room: bool,
 }
 
 /// A message of a running session.

@@ -44,6 +44,7 @@ pub mod room;
 pub mod rotation;
 pub mod shared;
 pub mod snapshot;
+pub mod state;
 pub mod status;
 pub mod stop;
 pub mod threads;

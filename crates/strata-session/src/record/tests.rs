@@ -17,7 +17,7 @@ use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
 use crate::session::rotation::Rotations;
 use crate::session::shared::Shared;
-use crate::session::status::SessionState;
+use crate::session::state::SessionState;
 use crate::session::watch::Watch;
 use std::cell::RefCell;
 use std::ffi::OsString;

@@ -12,7 +12,8 @@ use crate::output::folder_mark::Made;
 use crate::plan::{Change, Plan};
 use crate::session::rotation::Rotated;
 use crate::session::snapshot;
-use crate::session::status::{SessionState, Status};
+use crate::session::state::SessionState;
+use crate::session::status::Status;
 
 /// Sender for the answer to a request, or for the reason of its refusal. The receiver may be gone.
 type ReplyTo<T> = Sender<Result<T, String>>;

@@ -15,6 +15,7 @@ use crate::session::remote::RemoteStatus;
 use crate::session::resources::Resources;
 use crate::session::room::NoRoomStatus;
 use crate::session::shared::Figured;
+use crate::session::state::SessionState;
 
 /// The most unreached or late programs and events in a status.
 const NOT_REACHED_SHOWN: usize = 20;
@@ -22,22 +23,6 @@ const NOT_REACHED_SHOWN: usize = 20;
 const REMARKS_SHOWN: usize = 8;
 /// The most letters of a remark.
 const REMARK_LETTERS: usize = 400;
-
-/// The state of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SessionState {
-    /// The session was never started.
-    Created,
-    /// The session records.
-    Recording,
-    /// The session was stopped, and can be started again.
-    Stopped,
-    /// The session is ending and writes what its buffers hold.
-    Stopping,
-    /// The session was killed, and can be restored.
-    Killed,
-}
 
 /// The status of a session.
 #[derive(Clone, Debug, Serialize)]

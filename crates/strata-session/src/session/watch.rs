@@ -10,6 +10,7 @@ use crate::record::watched::Watched;
 use crate::report::{CommandEnd, EndReason, Notice, Progress};
 use crate::session::disk::{DiskLimit, LowSpace};
 use crate::session::shared::Shared;
+use crate::session::state::SessionState;
 use crate::session::stop::Stop;
 
 /// The longest sleep of the main thread, after which it notices signals, time and failures.
@@ -38,6 +39,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) begin: Instant,
     pub(crate) next_progress: Instant,
     pub(crate) asked: usize,
+    /// The state of the session, for progress notices.
+    pub(crate) state: SessionState,
     /// The duration of the recording.
     pub(crate) elapsed: Duration,
 }
@@ -59,6 +62,7 @@ impl<'a> Watch<'a> {
             begin,
             next_progress: Instant::now(),
             asked: 0,
+            state: SessionState::default(),
             elapsed: Duration::ZERO,
         }
     }
@@ -245,6 +249,8 @@ impl<'a> Watch<'a> {
             overwritten,
             memory: self.shared.memory().now().1,
             processes: self.has_applications.then(|| self.shared.processes()),
+            state: self.state,
+            has_no_room: self.shared.room().now().is_some(),
         }
     }
 }

@@ -127,6 +127,7 @@ fn progress_has_the_figures_and_no_processes_where_none_are_recorded() {
         overwritten: 4,
         memory: 0,
         processes: Some(1),
+        ..Progress::default()
     };
     assert_eq!(watch.progress(now), told);
     watch.has_applications = false;
