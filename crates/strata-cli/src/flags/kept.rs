@@ -167,7 +167,7 @@ impl RecordFlags {
         (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
         (plan.rotation, plan.max_memory) = (self.rotate.rotation(), self.max_memory);
         plan.retention = self.retention();
-        let duration = self.duration.map(|time| time.as_millis().max(1));
+        let duration = self.duration.map(|time| time.as_nanos().div_ceil(1_000_000));
         let duration_ms = duration.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
         plan.until = Until { duration_ms, max_bytes: self.max_size };
         plan.min_free = (self.min_free != MinFree::default()).then_some(self.min_free);

@@ -78,7 +78,10 @@ pub fn stand(
         None => slots,
     };
     let keeper = Arc::clone(&server);
-    let write = move |text: &str| keeper.keep(FOLDERS, text);
+    let write = move |text: &str| match is_restored {
+        true => keeper.keep(FOLDERS, text),
+        false => Ok(()),
+    };
     let folders = KeptFolders::new(&saved_in, Box::new(write));
     let keeper = Arc::clone(&server);
     let write = move |text: &str| keeper.keep(KERNEL, text);
