@@ -243,6 +243,7 @@ install: $(if $(and $(filter 0,$(shell id -u)),$(filter-out 0,$(OWNER)),$(if $(B
 	@umask 022; for name in lttng-ust lttng-ust-common; do \
 		echo '/* Strata in the place of LTTng. */ INPUT($(LIBDIR)/libstrata.so)' >"$(OPT)/lib/lib$$name.so"; done
 	@umask 022; sed -e 's|@PREFIX@|$(PREFIX)|' probe/user/lttng-ust.pc.in >'$(OPT)/lib/pkgconfig/lttng-ust.pc'
+	@umask 022; install -D -m 755 bindings/lttng/lttng '$(OPT)/bin/lttng'
 	@umask 022; mkdir -p '$(DESTDIR)$(UNITDIR)'
 	@umask 022; for unit in $(UNITS); do \
 		sed -e 's|@PREFIX@|$(PREFIX)|' crates/strata-cli/$$unit.in >"$(DESTDIR)$(UNITDIR)/$$unit"; done
