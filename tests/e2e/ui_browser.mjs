@@ -102,6 +102,16 @@ async function controls() {
 	const details = await panel.textContent();
 	assert.match(details, /took/);
 	assert.match(details, /sched_switch|sched_wak/, "the records of the slice are shown");
+	// From slice to slice without a mouse.
+	const chosen = async () => /i=(\d+)%40(\d+)/.exec(await hash())?.slice(1).map(Number);
+	const here = await chosen();
+	await key(".");
+	await page.waitForFunction((before) => !location.hash.includes(before), `i=${here[0]}%40${here[1]}`);
+	const next = await chosen();
+	assert.ok(next[0] === here[0] && next[1] > here[1], `. goes to the next slice of the row: ${here}, ${next}`);
+	await key(",");
+	await page.waitForFunction((before) => !location.hash.includes(before), `i=${next[0]}%40${next[1]}`);
+	assert.deepEqual(await chosen(), here, ", goes back");
 	await key("f");
 	const slice = await range();
 	assert.ok(slice[1] - slice[0] < all[1] - all[0], "F fits the slice");

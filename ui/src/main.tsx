@@ -5,11 +5,12 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
 import { Drawer, Help, KIND_NAMES, SideName } from "./panels";
 import { type Band, type Row, rowAt } from "./rows";
-import { PairApi } from "./pair";
+import { PairApi, sideOf } from "./pair";
 import type { Api, Meta } from "./api";
 import { SavedApi } from "./saved";
 import { longTime } from "./folds";
 import { State } from "./state";
+import { neighbour } from "./step";
 import { itemAt, KINDS } from "./tile";
 import { count, length, levelOf, number, since, tileWidth, timeOfDay } from "./time";
 
@@ -136,6 +137,61 @@ function Page({ api }: { api: Api }) {
 		);
 	});
 
+	/** Looks at a slice of a row at a time; shows where it is if that is out of view. */
+	const lookAt = (row: Row | undefined, time: number) => {
+		const band = row?.bands[0];
+		if (row && band) {
+			if (row.y < state.scroll || row.y + row.height > state.scroll + state.height) {
+				state.scrollTo(row.y - state.height / 3);
+			}
+			if (time < state.range.from || time > state.range.to) {
+				const half = state.folds.length(state.range) / 2;
+				state.setRange({ from: time - half, to: time + half });
+			}
+			void state.choose(band.track.id, time);
+		}
+	};
+
+	/** The next slice of the row, or the one before; without one, one in the middle of what is in view. */
+	const step = (isNext: boolean) => {
+		const slice = state.slice;
+		if (!slice) {
+			const rows = state.rows.slice(rowAt(state.rows, state.scroll));
+			lookAt(rows.find((row) => !row.isGroup && row.bands.length > 0), state.middle);
+			return;
+		}
+		const shift = state.shiftOf(sideOf(slice.track));
+		const own = { from: slice.from - shift, to: slice.to - shift };
+		const level = levelOf(nanosPerPixel());
+		const index = Math.floor((isNext ? own.to : own.from) / tileWidth(level));
+		for (const at of [index, isNext ? index + 1 : index - 1]) {
+			const tile = state.tiles.get(slice.track, level, at);
+			const time = tile && neighbour(tile, own, isNext);
+			if (time !== undefined) {
+				const isOut = time + shift < state.range.from || time + shift > state.range.to;
+				if (isOut) {
+					const half = state.folds.length(state.range) / 2;
+					state.setRange({ from: time + shift - half, to: time + shift + half });
+				}
+				void state.choose(slice.track, time + shift);
+				return;
+			}
+		}
+		state.tiles.fetch();
+	};
+
+	/** What the row above or below did at that time. */
+	const stepRow = (by: 1 | -1) => {
+		const slice = state.slice;
+		const rows = state.rows.filter((row) => !row.isGroup && row.bands.length > 0);
+		const at = rows.findIndex((row) => row.bands.some((band) => band.track.id === slice?.track));
+		if (!slice || at < 0) {
+			step(true);
+			return;
+		}
+		lookAt(rows[at + by], (slice.from + slice.to) / 2);
+	};
+
 	useEffect(() => {
 		const pressed = (event: KeyboardEvent) => {
 			if (event.target instanceof HTMLInputElement) {
@@ -159,8 +215,8 @@ function Page({ api }: { api: Api }) {
 				KeyD: () => state.pan(0.2),
 				ArrowLeft: () => state.pan(-0.2),
 				ArrowRight: () => state.pan(0.2),
-				ArrowUp: () => state.scrollTo(state.scroll - 60),
-				ArrowDown: () => state.scrollTo(state.scroll + 60),
+				ArrowUp: () => (event.shiftKey ? stepRow(-1) : state.scrollTo(state.scroll - 60)),
+				ArrowDown: () => (event.shiftKey ? stepRow(1) : state.scrollTo(state.scroll + 60)),
 				PageUp: () => state.scrollTo(state.scroll - state.height),
 				PageDown: () => state.scrollTo(state.scroll + state.height),
 				Backspace: () => state.back(),
@@ -185,6 +241,8 @@ function Page({ api }: { api: Api }) {
 				"/": () => searchBox.current?.focus(),
 				"[": () => state.goToHit(false),
 				"]": () => state.goToHit(true),
+				",": () => step(false),
+				".": () => step(true),
 				l: () => state.follow(!state.follows),
 				m: () => state.mark(at ?? state.middle),
 				t: () => state.setDark(!state.isDark),

@@ -660,6 +660,8 @@ const KEYS: [string, string][] = [
 	["W S, + −", "zoom in and out"],
 	["A D, ← →", "earlier and later"],
 	["↑ ↓", "up and down"],
+	[", .", "the slice before, the next one"],
+	["Shift+↑ ↓", "the row above or below, at that time"],
 	["F", "fit the selection or slice; again: all"],
 	["0", "all of the trace"],
 	["Backspace", "the range before"],
