@@ -18,6 +18,8 @@ const PROGRAMS: [&str; 7] =
 const EARLY: [&str; 3] = ["hot", "syscalls", "tracepoint"];
 /// Objects that are also built for events that are counted, not recorded; see count.bpf.h.
 const COUNT: [&str; 4] = ["hot", "syscalls", "tracepoint", "uprobe"];
+/// Objects that are also built for calls that waited; see waited.bpf.h.
+const WAITED: [&str; 1] = ["syscalls"];
 /// Objects that are also built for programs that may wait for user memory; see uprobe.bpf.c.
 const SLEEPABLE: [&str; 1] = ["uprobe"];
 const MODES: [&str; 2] = ["discard", "overwrite"];
@@ -38,11 +40,12 @@ fn main() {
     let plain = PROGRAMS.into_iter().map(|program| (program, ""));
     let early = EARLY.into_iter().map(|program| (program, "early"));
     let sleepable = SLEEPABLE.into_iter().map(|program| (program, "sleepable"));
+    let waited = WAITED.into_iter().map(|program| (program, "waited"));
     let waiting = SLEEPABLE.into_iter().map(|program| (program, "sleepable.count"));
     let counting = COUNT.into_iter().map(|program| (program, "count")).chain(waiting);
     let mut variants: Vec<Variant<'_>> =
         counting.map(|(program, kind)| (program, MODES[0], kind)).collect();
-    for (program, kind) in plain.chain(early).chain(sleepable) {
+    for (program, kind) in plain.chain(early).chain(waited).chain(sleepable) {
         variants.extend(MODES.map(|mode| (program, mode, kind)));
     }
     let left = Mutex::new(variants.into_iter());

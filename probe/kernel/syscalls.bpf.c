@@ -2,7 +2,8 @@
 /*
  * syscalls.bpf.c - records the entry and the exit of system calls.
  *
- * Two programs run at each call of the machine, so most of this file is about doing as little as possible. The tracer fills
+ * Two programs run at each call of the machine, so most of this file is about doing as little as possible; of calls that are
+ * wanted only if they waited, none does (waited.bpf.h). The tracer fills
  * `syscalls`: for each call, by its number, which ends are recorded, with which ids, and what each argument is.
  *
  *   strata_sys_enter ─ early tests ─┬─ record_entry: numbers go from the registers into the ring
@@ -66,25 +67,6 @@ struct {
 	__type(key, int);
 	__type(value, struct strata_unread);
 } unread SEC(".maps");
-
-/* The call that a task is in. It is recorded at its exit if it took at least `slower` of the event. */
-struct begun_call {
-	uint64_t time; /* 0: there is none */
-	uint64_t argument[6];
-	uint32_t place; /* in `syscalls` */
-	uint32_t nr;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct begun_call);
-} begun SEC(".maps");
-
-#define SLOWER_NS ((uint64_t)event.slower * 1000)
-/* Returns whether a call leaves a mark when it begins, and is recorded or counted when it returns. */
-#define HOLDS_BEGUN (event.slower || STRATA_COUNT_IS_PAIRED)
 
 /* One system call, in the form that the programs for entry and exit share. */
 struct call {
@@ -677,6 +659,12 @@ record_return(int64_t ret, uint32_t nr, const volatile struct strata_abi_kernel_
 	return 0;
 }
 
+#include "begun.bpf.h"
+
+#ifdef STRATA_KERNEL_WAITED
+#include "waited.bpf.h"
+#else
+
 /* Counts a call at its entry. A function of its own, for its variables on the stack. */
 static __attribute__((noinline)) int count_entry(const unsigned long long *context, uint64_t name)
 {
@@ -780,25 +768,6 @@ static __attribute__((noinline)) int record_unread_only(const unsigned long long
 	return 0;
 }
 
-STRATA_INLINE struct begun_call *begun_here(uint64_t flags)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-
-	return (struct begun_call *)bpf_task_storage_get(&begun, task, NULL, flags);
-}
-
-/* Counts a record as discarded, since it will not be known whether the present call was slow. */
-static __attribute__((noinline)) int lose_begun(void)
-{
-	struct strata_ring_stream stream;
-
-	if (STRATA_COUNTS)
-		strata_count_busy();
-	else if (strata_stream_here(&stream))
-		strata_ring_discard_nested(&strata_config, &stream);
-	return 0;
-}
-
 /*
  * Begins a call of which nothing is recorded before it returns. Forgets the task's previous call in any case: the
  * exit of a call that is not wanted must not find it.
@@ -849,62 +818,6 @@ static __attribute__((noinline)) uint64_t slow_nanoseconds(void)
 	return elapsed >= SLOWER_NS ? elapsed : 0;
 }
 
-/*
- * Points the arguments of an execve() that succeeded to where the new program finds the texts: the
- * path last, the strings at its stack.
- */
-STRATA_INLINE void move_executed(struct strata_scratch *scratch, const struct pt_regs *regs,
-				 const volatile struct strata_abi_kernel_syscall *s)
-{
-	struct strata_user_memory path = { STRATA_ABI_KERNEL_ARG_PATH, 0, 0 };
-	uint64_t unused, i;
-
-	find_executed(&path, &unused);
-	for (i = 0; i < 6; i++) {
-		if (s->kind[i] == STRATA_ABI_KERNEL_ARG_PATH)
-			scratch->argument[i] = path.address;
-		else if (s->kind[i] == STRATA_ABI_KERNEL_ARG_STRINGS)
-			scratch->argument[i] = regs->sp + (is_compat() ? 4 : 8);
-	}
-}
-
-/*
- * Assembles the entry of a slow call, with the content of its memory at the return. Before the arguments are two u64:
- * how long ago the call began, and the least time that is recorded [ns].
- */
-static __attribute__((noinline)) int assemble_begun(const struct pt_regs *regs, uint64_t elapsed,
-						    int64_t ret)
-{
-	const volatile struct strata_abi_kernel_syscall *s;
-	struct strata_scratch *scratch = strata_scratch();
-	struct begun_call *mark = begun_here(0);
-	uint64_t i;
-
-	if (!scratch || !mark)
-		return 0;
-	s = call_at(mark->place);
-	begin_scratch(scratch, regs);
-	for (i = 0; i < 6; i++)
-		scratch->argument[i] = mark->argument[i];
-	*(volatile uint64_t *)(void *)scratch->bytes = elapsed;
-	*(volatile uint64_t *)(void *)(scratch->bytes + 8) = SLOWER_NS;
-	scratch->at = 16;
-	if (s->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN) {
-		write_unknown(scratch->bytes + 16, mark->nr);
-		scratch->at = 24;
-	}
-	if (!ret && is_execve(mark->place))
-		move_executed(scratch, regs, s);
-	for (i = 0; i < 6 && i < s->nr_args; i++) {
-		strata_scratch_argument(s->kind[i], scratch->argument[i], scratch->argument[i + 1]);
-		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
-			strata_count_unreadable();
-			scratch->has_unread = 0;
-		}
-	}
-	return 1;
-}
-
 /* Returns how long the call has taken, if it is to be recorded [ns]; else 0. */
 static __attribute__((noinline)) uint64_t end_slow(const unsigned long long *context,
 						   uint32_t is_wanted)
@@ -932,32 +845,6 @@ static __attribute__((noinline)) int count_begun(uint64_t elapsed, int64_t ret)
 		return 0;
 	return strata_count(mark->argument, STRATA_SOURCE_DIRECT, call_at(mark->place)->entry_id,
 			    ret, elapsed);
-}
-
-/*
- * Records both ends of a slow call. An execveat returns as execve, so the place is that of its begin. Not in a
- * function below the program: the chain of calls that reserves has as many frames as there may be.
- */
-STRATA_INLINE void record_slow(const struct pt_regs *regs, uint64_t elapsed, int64_t ret)
-{
-	const volatile struct strata_abi_kernel_syscall *s;
-	struct begun_call *mark = begun_here(0);
-	uint32_t nr;
-
-	if (!mark)
-		return;
-	nr = mark->nr;
-	s = call_at(mark->place);
-	if (!(s->flags & STRATA_ABI_KERNEL_CALL_EXIT) || !assemble_begun(regs, elapsed, ret) ||
-	    !record_assembled(s->entry_id))
-		return;
-	if (*(const volatile uint16_t *)(const volatile void *)&s->exit_kind[0] |
-	    *(const volatile uint32_t *)(const volatile void *)&s->exit_kind[2]) {
-		assemble_exit(regs, nr, ret);
-		record_assembled(s->exit_id);
-		return;
-	}
-	record_return(ret, nr, s);
 }
 
 SEC("tp_btf/sys_enter")
@@ -996,3 +883,4 @@ int strata_sys_exit(unsigned long long *context)
 	}
 	return 0;
 }
+#endif /* STRATA_KERNEL_WAITED */

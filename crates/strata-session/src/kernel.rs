@@ -342,6 +342,7 @@ impl KernelLayer {
             filter: filter.clone(),
             exit_filter: filter.clone(),
             slower: 0,
+            waited: false,
             contexts: asked.contexts.clone(),
         }));
         Ok(())

@@ -25,6 +25,8 @@ pub(crate) enum Object {
     HotEarly,
     /// [`Object::Syscalls`] for calls with early tests.
     SyscallsEarly,
+    /// [`Object::Syscalls`] for calls that waited, which are found by the scheduler's switches.
+    SyscallsWaited,
     /// [`Object::Tracepoint`] for events with early tests.
     TracepointEarly,
     /// [`Object::Uprobe`] with sleepable programs, which can wait until a page of user memory that they read is
@@ -63,7 +65,7 @@ macro_rules! embed_count {
 }
 
 impl Object {
-    pub(crate) const ALL: [Object; 16] = [
+    pub(crate) const ALL: [Object; 17] = [
         Object::Follow,
         Object::Hot,
         Object::Numbers,
@@ -73,6 +75,7 @@ impl Object {
         Object::Uprobe,
         Object::HotEarly,
         Object::SyscallsEarly,
+        Object::SyscallsWaited,
         Object::TracepointEarly,
         Object::UprobeSleepable,
         Object::CountHot,
@@ -127,6 +130,7 @@ impl Object {
             Object::Uprobe => embed!(mode, "uprobe"),
             Object::HotEarly => embed!(mode, "hot.early"),
             Object::SyscallsEarly => embed!(mode, "syscalls.early"),
+            Object::SyscallsWaited => embed!(mode, "syscalls.waited"),
             Object::TracepointEarly => embed!(mode, "tracepoint.early"),
             Object::UprobeSleepable => embed!(mode, "uprobe.sleepable"),
             Object::CountHot => embed_count!("hot"),

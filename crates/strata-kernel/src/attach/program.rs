@@ -10,7 +10,7 @@ use crate::discover::cpus::{CpuWatch, OfCpus};
 use crate::discover::elf::Binary;
 use crate::error::Refusal;
 use crate::persist::pins::info;
-use libbpf_rs::{Link, Object, ProgramMut, UprobeOpts};
+use libbpf_rs::{Link, MapCore, Object, ProgramMut, UprobeOpts};
 use libbpf_sys::{perf_event_attr, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_TRACEPOINT};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use rustix::param::page_size;
@@ -22,6 +22,10 @@ use std::ptr::null_mut;
 
 /// Prefix of the names of the programs for page faults.
 const PAGE_FAULT: &[u8] = b"page_fault_";
+
+/// The map of waited.bpf.h through which the kernel runs functions in tasks: it does so only while a process has the map
+/// open, or it is pinned.
+pub(crate) const AWAITED: &str = "awaited";
 
 /// The kernel event that a program is attached to.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +65,8 @@ pub(crate) struct Attached {
     _later: Option<CpuWatch>,
     /// Links of the program to further instructions.
     _more: Vec<Link>,
+    /// The map [`AWAITED`], if the program has it.
+    _awaited: Option<OwnedFd>,
 }
 
 /// The link that keeps a program attached. When it is closed, the program is detached, unless the link is pinned.
@@ -80,6 +86,8 @@ impl Attached {
             is_iterator: false,
             _later: None,
             _more: vec![],
+            // Its pin keeps it open.
+            _awaited: None,
         }
     }
 
@@ -135,6 +143,11 @@ fn is_of_page_faults(name: &[std::ffi::c_char]) -> bool {
 pub(crate) fn attach(object: &Object, target: &AttachPoint) -> Result<Vec<Attached>, Refusal> {
     begin_listening();
     let mut all = Vec::new();
+    let map = object.maps().find(|map| map.name() == AWAITED);
+    let mut awaited = map
+        .map(|map| map.as_fd().try_clone_to_owned())
+        .transpose()
+        .map_err(|error| reason(&error))?;
     for program in object.progs_mut().filter(|program| program.autoload()) {
         if let AttachPoint::Timer { rate } = target {
             all.extend(attach_timers(&program, *rate).map_err(|error| reason(&error))?);
@@ -150,6 +163,7 @@ pub(crate) fn attach(object: &Object, target: &AttachPoint) -> Result<Vec<Attach
             is_iterator,
             _later: None,
             _more: links,
+            _awaited: awaited.take(),
         });
     }
     Ok(all)
@@ -170,6 +184,7 @@ fn attach_timers(program: &ProgramMut<'_>, rate: u32) -> libbpf_rs::Result<Vec<A
             is_iterator: false,
             _later: None,
             _more: vec![],
+            _awaited: None,
         });
         Ok(timer)
     })?;

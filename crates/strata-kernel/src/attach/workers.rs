@@ -3,11 +3,11 @@
 use crate::attach::attached_programs::{RunningCalls, RunningPrograms};
 use crate::attach::bpf_objects::Object;
 use crate::attach::loader::{bytes_of, Loader};
-use crate::attach::program::{attach, AttachPoint, Attached};
+use crate::attach::program::{attach, AttachPoint, Attached, AWAITED};
 use crate::attach::resource_limits::Limits;
 use crate::attach::shared_control::{LiveTable, SharedControl, Switch, OF_ALL};
 use crate::decide::program_key::ProgramKey;
-use crate::decide::program_plan::{Constant, Fallback, LoadUnit};
+use crate::decide::program_plan::{Constant, Fallback, FallbackFields, LoadUnit};
 use crate::decide::record_classes::{id_of, Classes};
 use crate::decide::session_events::{AttachProgress, UnrecordedEvent};
 use crate::discover::syscalls;
@@ -153,14 +153,16 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    /// Makes jobs for the fallbacks of events whose own programs were refused. Their records have other fields, and so
-    /// other classes.
+    /// Makes jobs for the fallbacks of events whose own programs were refused. Where their records have other fields,
+    /// they get other classes.
     fn fall_back(&mut self) -> Vec<AttachJob> {
         let mut jobs = Vec::new();
-        for (Fallback { mut unit, context, fields }, key) in std::mem::take(&mut self.refused) {
-            let name = unit.events.first().cloned().unwrap_or_default();
-            unit.event.id =
-                self.classes.add(|class| id_of(&mut class.events, &name, context, fields));
+        for (Fallback { mut unit, fields }, key) in std::mem::take(&mut self.refused) {
+            if let Some(FallbackFields { context, payload }) = fields {
+                let name = unit.events.first().cloned().unwrap_or_default();
+                unit.event.id =
+                    self.classes.add(|class| id_of(&mut class.events, &name, context, payload));
+            }
             jobs.push(self.job(unit, Some(key)));
         }
         jobs
@@ -265,6 +267,7 @@ fn pin(
         match name.as_str() {
             ".rodata.event" => pins.pin(&format!("e{at}"), map.as_fd())?,
             ".data.syscalls" => pins.pin(&format!("t{at}"), map.as_fd())?,
+            AWAITED => pins.pin(&format!("a{at}"), map.as_fd())?,
             _ => {}
         }
     }
@@ -293,6 +296,7 @@ fn unpin_one(pins: &ChannelPins, at: u32, nr_programs: usize) {
     }
     pins.unpin(&format!("e{at}"));
     pins.unpin(&format!("t{at}"));
+    pins.unpin(&format!("a{at}"));
 }
 
 fn prepare(loader: &Loader, job: &AttachJob) -> Result<libbpf_rs::OpenObject, Refusal> {

@@ -84,7 +84,7 @@ pub const DEFAULT_RULES: [&str; 9] = [
 pub const ALWAYS: &str = "always";
 
 /// The rules for which the word `always` stands: which threads run and wake others, processes, disks, page faults that
-/// wait for a file's page, and slow system calls. What a kernel does not have is left out.
+/// wait for a file's page, and system calls that waited. What a kernel does not have is left out.
 pub const ALWAYS_RULES: [&str; 6] = [
     "syscalls",
     "sched_process_fork,sched_process_exec,sched_process_exit",

@@ -62,10 +62,15 @@ pub(crate) struct LoadUnit {
 /// Another unit that records the same event.
 pub(crate) struct Fallback {
     pub(crate) unit: LoadUnit,
+    /// Fields of its records, which differ from those of the refused unit; `None` if they are the same.
+    pub(crate) fields: Option<FallbackFields>,
+}
+
+/// The fields of a fallback's records.
+pub(crate) struct FallbackFields {
     /// Fields of the event's own context, which precede the payload.
     pub(crate) context: Vec<Field>,
-    /// Fields of the payload, which differ from those of the refused unit.
-    pub(crate) fields: Vec<Field>,
+    pub(crate) payload: Vec<Field>,
 }
 
 /// Constants of a program besides `event`.
@@ -97,6 +102,8 @@ pub(crate) struct PairAbilities {
     pub(crate) reads_again: bool,
     /// Least duration of a recorded call; see [`SelectedEvent::slower`].
     pub(crate) slower: u64,
+    /// True for calls that waited; see [`SelectedEvent::waited`].
+    pub(crate) waited: bool,
 }
 
 /// The plan of everything that is recorded.
@@ -136,6 +143,8 @@ struct SyscallGroup {
     has_exit: bool,
     /// Least duration of a recorded call; see [`SelectedEvent::slower`].
     slower: u64,
+    /// True for calls that waited; see [`SelectedEvent::waited`].
+    waited: bool,
     /// `Some` for a group whose programs run already, so that its abilities cannot change; true if they can read memory
     /// again.
     running: Option<bool>,
@@ -264,6 +273,20 @@ impl LoadUnit {
         }
     }
 
+    /// Returns the unit of calls that waited, which this one records wherever the kernel refuses it.
+    fn of_waited_calls(self) -> LoadUnit {
+        LoadUnit {
+            object: Object::SyscallsWaited,
+            programs: vec!["strata_switch_of_calls"],
+            constant: self.constant.clone(),
+            target: self.target.clone(),
+            events: self.events.clone(),
+            count: None,
+            event: self.event,
+            fallback: Some(Box::new(Fallback { unit: self, fields: None })),
+        }
+    }
+
     /// Returns the unit's key, by which running programs are found.
     pub(crate) fn key(&self) -> ProgramKey {
         let payload = match self.constant {
@@ -297,8 +320,16 @@ impl<'a> Planner<'a> {
 
     /// Adds a group of running programs, with no call yet that has to be recorded.
     fn add_running(&mut self, table: &SyscallTable, held: &PairAbilities) {
-        let PairAbilities { contexts, entry, exit, has_entry, has_exit, reads_again, slower } =
-            held.clone();
+        let PairAbilities {
+            contexts,
+            entry,
+            exit,
+            has_entry,
+            has_exit,
+            reads_again,
+            slower,
+            waited,
+        } = held.clone();
         let mut table = Box::new(*table);
         for (at, call) in self.at.iter_mut().zip(table.iter_mut()) {
             if call.flags & (CALL_ENTRY | CALL_EXIT) != 0 {
@@ -318,6 +349,7 @@ impl<'a> Planner<'a> {
             has_entry,
             has_exit,
             slower,
+            waited,
             running,
             count: None,
         });
@@ -379,7 +411,10 @@ impl<'a> Planner<'a> {
                 call.flags |= CALL_EXIT;
                 events.push(exit_name);
             }
-            let group = SyscallGroup { slower, ..SyscallGroup::new(contexts, own) };
+            // Filters are asked when a call begins, which the scheduler does not see.
+            let is_whole = (&entry, &exit) == (&Compiled::Always, &Compiled::Always);
+            let waited = selected.waited && slower > 0 && is_whole && !has_counters(contexts);
+            let group = SyscallGroup { slower, waited, ..SyscallGroup::new(contexts, own) };
             self.add_syscall(place, call, group, (entry, exit), events);
             return Ok(());
         }
@@ -446,8 +481,9 @@ impl<'a> Planner<'a> {
             Some(waiting) => {
                 // Before 6.0 no probe may wait.
                 let (context, begin) = own.own_fields();
-                let fields = begin.into_iter().chain(fields).collect();
-                let fallback = Some(Box::new(Fallback { unit: unit(object), context, fields }));
+                let payload = begin.into_iter().chain(fields).collect();
+                let fields = Some(FallbackFields { context, payload });
+                let fallback = Some(Box::new(Fallback { unit: unit(object), fields }));
                 self.units.push(LoadUnit { fallback, ..unit(waiting) });
             }
             None => self.units.push(unit(object)),
@@ -501,8 +537,9 @@ impl<'a> Planner<'a> {
         if let (Some(mut unit), Some(class)) = (alone.units.pop(), alone.classes.pop()) {
             unit.event.id = id;
             if let Some(last) = self.units.last_mut() {
-                let EventClass { context, fields, .. } = class;
-                last.fallback = Some(Box::new(Fallback { unit, context, fields }));
+                let EventClass { context, fields: payload, .. } = class;
+                let fields = Some(FallbackFields { context, payload });
+                last.fallback = Some(Box::new(Fallback { unit, fields }));
             }
         }
     }
@@ -567,7 +604,8 @@ impl<'a> Planner<'a> {
             return;
         }
         let fits = |group: &SyscallGroup| {
-            (group.contexts, group.slower, &group.count) == (new.contexts, new.slower, &new.count)
+            (group.contexts, group.slower, group.waited, &group.count)
+                == (new.contexts, new.slower, new.waited, &new.count)
                 && group.fits(&call, &entry, &exit)
         };
         let current = self.at.get(place as usize).copied().flatten();
@@ -663,6 +701,7 @@ impl SyscallGroup {
             has_entry: false,
             has_exit: false,
             slower: 0,
+            waited: false,
             running: None,
             count: None,
         }
@@ -717,6 +756,7 @@ impl SyscallGroup {
             has_exit: self.has_exit,
             reads_again: self.has_memory(),
             slower: self.slower,
+            waited: self.waited,
         });
         let mut programs = Vec::new();
         if self.has_entry {
@@ -729,15 +769,13 @@ impl SyscallGroup {
             Some(_) => Object::CountSyscalls,
             None => Object::Syscalls.of(&event),
         };
-        LoadUnit {
-            object,
-            count: self.count,
-            programs,
-            event,
-            constant: Constant::Syscalls(self.table, held),
-            target: AttachPoint::Own,
-            events: self.events,
-            fallback: None,
+        let constant = Constant::Syscalls(self.table, held);
+        let target = AttachPoint::Own;
+        let (count, events, fallback) = (self.count, self.events, None);
+        let unit = LoadUnit { object, count, programs, event, constant, target, events, fallback };
+        match self.waited {
+            true => unit.of_waited_calls(),
+            false => unit,
         }
     }
 }

@@ -17,6 +17,9 @@ pub struct SelectedEvent {
     pub exit_filter: Option<strata_filter::Filter>,
     /// Least duration of a system call of which both ends are recorded, in whole microseconds \[ns\]; 0 records all.
     pub slower: u64,
+    /// True if calls shorter than `slower` cost too much to look at: then only calls that waited are recorded, where the
+    /// kernel can tell. Of no meaning without `slower`.
+    pub waited: bool,
     /// Contexts of the event's records, besides those of all events.
     pub contexts: Contexts,
 }

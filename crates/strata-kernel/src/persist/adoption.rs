@@ -86,6 +86,9 @@ pub(crate) struct KeptCalls {
     has_entry: bool,
     has_exit: bool,
     reads_again: bool,
+    /// See [`PairAbilities::waited`].
+    #[serde(default)]
+    waited: bool,
 }
 
 impl KeptProgram {
@@ -135,6 +138,7 @@ impl KeptCalls {
             has_exit: self.has_exit,
             reads_again: self.reads_again,
             slower: u64::from(event.slower) * 1000,
+            waited: self.waited,
         }
     }
 }
@@ -159,6 +163,7 @@ impl KeptUnit {
             has_entry: calls.held.has_entry,
             has_exit: calls.held.has_exit,
             reads_again: calls.held.reads_again,
+            waited: calls.held.waited,
         });
         Some(KeptUnit {
             at: running.switch.at(),

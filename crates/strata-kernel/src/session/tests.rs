@@ -29,6 +29,7 @@ fn session_with_a_refused_program_has_the_event_of_the_generic_one() {
         filter: None,
         exit_filter: None,
         slower: 0,
+        waited: false,
         contexts: Contexts::default(),
     };
     let spec = RecordingSpec {

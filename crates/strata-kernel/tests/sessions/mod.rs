@@ -13,6 +13,7 @@ pub fn selected(event: KernelEvent) -> SelectedEvent {
         filter: None,
         exit_filter: None,
         slower: 0,
+        waited: false,
         contexts: Contexts::default(),
     }
 }

@@ -473,6 +473,7 @@ pub(crate) fn check_new(
                 filter: None,
                 exit_filter: None,
                 slower: 0,
+                waited: false,
                 contexts: Contexts::default(),
             })
         });

@@ -195,6 +195,7 @@ mod tests {
                 filter,
                 exit_filter: None,
                 slower: 0,
+                waited: false,
                 contexts: Contexts::default(),
             }
         };

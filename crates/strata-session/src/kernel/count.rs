@@ -227,6 +227,7 @@ fn select(
             filter: filter.clone(),
             exit_filter: None,
             slower: 0,
+            waited: false,
             contexts: Contexts::default(),
         }));
     }

@@ -58,6 +58,8 @@ struct ChosenEnds {
     records: [EndRecords; 2],
     stack: bool,
     slower: Option<u64>,
+    /// True if all rules leave out calls that did not wait.
+    waited: bool,
 }
 
 impl Chosen {
@@ -125,7 +127,7 @@ impl BegunLayer {
     ) -> Result<Vec<SelectedEvent>, SessionError> {
         let total = chosen.nr_events();
         let mut described = Vec::with_capacity(chosen.events.len());
-        for (index, (name, ChosenEnds { records: [entry, exit], stack, slower })) in
+        for (index, (name, ChosenEnds { records: [entry, exit], stack, slower, waited })) in
             std::mem::take(&mut chosen.events).into_iter().enumerate()
         {
             if self.stop.flow().is_break() {
@@ -140,6 +142,7 @@ impl BegunLayer {
                     filter: entry.filter()?,
                     exit_filter: exit.filter()?,
                     slower: slower.unwrap_or(0),
+                    waited,
                     contexts: match stack {
                         true => self.contexts.with_stacks(),
                         false => self.contexts.clone(),
@@ -183,6 +186,8 @@ struct CommonRule<'r> {
     stack: bool,
     /// The least duration of recorded system calls \[ns\].
     slower: u64,
+    /// True if calls that did not wait are left out.
+    waited: bool,
     is_of_calls: bool,
 }
 
@@ -192,6 +197,7 @@ impl CommonRule<'_> {
             filter: rule.filter.as_ref(),
             stack: rule.stack,
             slower: slower_of(rule),
+            waited: is_always(rule),
             is_of_calls: rule.is_of_calls,
         }
     }
@@ -199,9 +205,12 @@ impl CommonRule<'_> {
 
 /// Returns the least duration of a rule's system calls \[ns\]: its own, otherwise that of its word, otherwise 0.
 fn slower_of(rule: &LayerRule) -> u64 {
-    let of_word =
-        || (rule.text.trim() == event_rules::ALWAYS).then_some(event_rules::ALWAYS_SLOWER);
+    let of_word = || is_always(rule).then_some(event_rules::ALWAYS_SLOWER);
     rule.slower.or_else(of_word).unwrap_or(0)
+}
+
+fn is_always(rule: &LayerRule) -> bool {
+    rule.text.trim() == event_rules::ALWAYS
 }
 
 /// Returns the events that the rules select, in the catalog's order, with what to record of entry and exit. Some event
@@ -215,13 +224,14 @@ fn select(
         rules.iter().filter(is_exclusion).map(|rule| rule.text.as_str()).collect();
     let mut all: HashMap<(String, String), ChosenEnds> = HashMap::new();
     let mut add = |texts: &[&str], common: CommonRule<'_>| -> Result<(), SessionError> {
-        let CommonRule { filter, stack, slower, is_of_calls } = common;
+        let CommonRule { filter, stack, slower, waited, is_of_calls } = common;
         for chosen in EventSelection::parse(texts)?.apply(catalog).events {
             if is_of_calls && !chosen.event.is_syscall {
                 continue;
             }
             let ends = all.entry((chosen.event.system, chosen.event.name)).or_default();
             ends.stack |= stack;
+            ends.waited = waited && (ends.waited || ends.slower.is_none());
             ends.slower = Some(ends.slower.map_or(slower, |other| other.min(slower)));
             if chosen.entry {
                 ends.records[0].add(filter);
@@ -265,6 +275,7 @@ pub(super) fn sampled(rate: u32, filter: Option<Filter>) -> SelectedEvent {
         filter,
         exit_filter: None,
         slower: 0,
+        waited: false,
         contexts: Contexts::default(),
     }
 }

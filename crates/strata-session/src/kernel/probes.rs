@@ -94,7 +94,16 @@ pub(super) fn of(known: &KnownProbes, text: &str) -> Vec<SelectedEvent> {
 
 /// Returns the selection of an event that has no separate exit.
 fn selected(event: KernelEvent, filter: Option<Filter>, contexts: Contexts) -> SelectedEvent {
-    SelectedEvent { event, entry: true, exit: true, filter, exit_filter: None, slower: 0, contexts }
+    SelectedEvent {
+        event,
+        entry: true,
+        exit: true,
+        filter,
+        exit_filter: None,
+        slower: 0,
+        waited: false,
+        contexts,
+    }
 }
 
 #[cfg(test)]

@@ -70,7 +70,16 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
         exit_sources: Vec::new(),
     };
     let contexts = strata_kernel::Contexts::default();
-    SelectedEvent { event, entry, exit, filter: None, exit_filter: None, slower: 0, contexts }
+    SelectedEvent {
+        event,
+        entry,
+        exit,
+        filter: None,
+        exit_filter: None,
+        slower: 0,
+        waited: false,
+        contexts,
+    }
 }
 
 #[test]
@@ -221,6 +230,30 @@ fn event_of_several_rules_is_asked_what_one_of_them_asks_at_each_of_its_ends() {
         (entry.unwrap(), exit.unwrap()),
         ("dfd == 3".into(), "(ret < 0) || (dfd == 3)".into())
     );
+}
+
+#[test]
+fn calls_that_need_not_have_waited_are_recorded_if_one_rule_asks_for_them() {
+    let catalog = match catalog() {
+        Ok(catalog) => catalog,
+        Err(error) => return eprintln!("skip: {error}"),
+    };
+    let bound =
+        |text: &str, slower| LayerRule { text: text.to_owned(), slower, ..LayerRule::default() };
+    for (rules, slower, waited) in [
+        (vec![bound("always", None)], 1_000_000, true),
+        (vec![bound("always", Some(5_000_000))], 5_000_000, true),
+        (vec![bound("syscalls", Some(1_000_000))], 1_000_000, false),
+        (vec![bound("always", None), bound("syscalls:read", Some(2_000_000))], 1_000_000, false),
+        (vec![bound("syscalls:read", Some(2_000_000)), bound("always", None)], 1_000_000, false),
+        (vec![bound("always", None), bound("syscalls:read", None)], 0, false),
+    ] {
+        let mut chosen = Chosen::new(&rules, &catalog).unwrap();
+        let mut begun = BegunLayer::new(&Options::default(), &Stop::new());
+        let events = begun.describe_all(&mut chosen, &catalog, &mut |_| ()).unwrap();
+        let read = events.iter().find(|one| one.event.name == "read").unwrap();
+        assert_eq!((read.slower, read.waited), (slower, waited), "{rules:?}");
+    }
 }
 
 #[test]
