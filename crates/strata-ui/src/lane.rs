@@ -42,6 +42,14 @@ impl Level {
         if self.count < BLOCK {
             return Ok(());
         }
+        self.store(store)
+    }
+
+    /// Stores the block, complete or not.
+    fn store(&mut self, store: &mut BlockStore) -> io::Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
         let place = store.put(&self.bytes)?;
         self.blocks.push(Block { from: self.from, to: self.to, place });
         self.bytes.clear();
@@ -123,6 +131,8 @@ pub struct Lane {
     pub to: i64,
     /// True if the slices are values of a counter.
     pub is_counter: bool,
+    /// Number of slices when [`Lane::rest`] was called last.
+    rested: u64,
 }
 
 impl Default for Lane {
@@ -135,6 +145,7 @@ impl Default for Lane {
             from: 0,
             to: i64::MIN,
             is_counter: false,
+            rested: 0,
         }
     }
 }
@@ -190,6 +201,23 @@ impl Lane {
             std::mem::swap(given, complete);
         }
         given.clear();
+        Ok(())
+    }
+
+    /// Stores the blocks that are not complete if no slice was added since the last call: those of threads that have
+    /// ended would fill the memory.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn rest(&mut self, store: &mut LaneStore) -> io::Result<()> {
+        if self.rested == self.count {
+            let coarse = self.coarse.iter_mut().map(|(_, level)| level);
+            for level in std::iter::once(&mut self.slices).chain(coarse) {
+                level.store(&mut store.blocks)?;
+                level.bytes = Vec::new();
+            }
+        }
+        self.rested = self.count;
         Ok(())
     }
 
@@ -319,6 +347,35 @@ mod tests {
                 assert_eq!(found, merge(&slices, level), "{count} slices, level {level}");
             }
         }
+    }
+
+    #[test]
+    fn lane_that_rests_again_and_again_has_the_same_items_and_no_memory() {
+        let mut random = Random::new(7);
+        let slices = random.slices(5000);
+        let (mut lane, mut store) = (Lane::default(), LaneStore::default());
+        for slice in &slices {
+            lane.push(slice.clone(), &mut store).unwrap();
+            if random.below(50) == 0 {
+                lane.rest(&mut store).unwrap();
+                lane.rest(&mut store).unwrap();
+                assert_eq!(lane.slices.bytes.capacity(), 0);
+                assert!(lane.coarse.iter().all(|(_, level)| level.bytes.capacity() == 0));
+            }
+        }
+        for level in [0, 1, 10, 11, 14, 18, 22, 30, 43] {
+            let found = lane.items(&store, level, (i64::MIN, i64::MAX)).unwrap();
+            assert_eq!(found, merge(&slices, level), "level {level}");
+        }
+        let mut found = Vec::new();
+        let mut tell = |item| {
+            found.push(item);
+            ControlFlow::Continue(())
+        };
+        lane.back(&store, (i64::MIN, i64::MAX), &mut tell).unwrap();
+        found.reverse();
+        assert_eq!(found, lane.items_of(&store, (i64::MIN, i64::MAX)));
+        assert_eq!(found.len(), slices.len());
     }
 
     #[test]

@@ -20,6 +20,8 @@ const TRACKS_MAX: usize = 1 << 18;
 const DEPTH_MAX: u32 = 64;
 /// The most pairs of a call and its object that have a name of their own.
 const OBJECTS_MAX: usize = 1 << 16;
+/// Number of slices after which lanes that got none of them give their memory back.
+const REST: u32 = 1 << 18;
 /// The most waits for which it is stored that a timer ended them.
 const TIMED_OUT_MAX: usize = 1 << 20;
 
@@ -77,6 +79,8 @@ pub struct Maker {
     labels: Vec<(Name, u32)>,
     calls: HashMap<(Option<CallId>, Object), u32>,
     timed_out: HashSet<(ThreadId, i64)>,
+    /// Number of slices since lanes have given memory back.
+    since_rest: u32,
 }
 
 /// Encodes the waker of a thread as a number, with its kind in the lowest three bits.
@@ -141,6 +145,20 @@ impl Maker {
         let Some(track) = at.and_then(|at| self.tracks.get_mut(at)) else { return };
         if self.failure.is_none() {
             self.failure = track.lane.push(slice, &mut self.store).err();
+        }
+        self.since_rest += 1;
+        if self.since_rest >= REST {
+            self.rest();
+        }
+    }
+
+    #[cold]
+    fn rest(&mut self) {
+        self.since_rest = 0;
+        for track in &mut self.tracks {
+            if self.failure.is_none() {
+                self.failure = track.lane.rest(&mut self.store).err();
+            }
         }
     }
 
