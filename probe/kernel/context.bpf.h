@@ -30,6 +30,9 @@ STRATA_ABI_ASSERT(STRATA_CONTEXT_FIXED + 2 * (4 + STRATA_CONTEXT_STACK) <=
 struct strata_context_place {
 	uint32_t is_taken;
 	uint32_t at;
+	/* The copy of the program's stack, which is in no place: only its size has to be known before a record is reserved. */
+	uint64_t copy_from;  /* user address; 0: there is neither registers nor stack */
+	uint64_t copy_bytes; /* of the stack */
 	unsigned char bytes[STRATA_ABI_KERNEL_CONTEXT_MAX];
 };
 
@@ -57,6 +60,12 @@ struct {
 	__uint(value_size, sizeof(uint32_t));
 } counters SEC(".maps");
 #endif
+
+/* The result of strata_context_take(): the number of a place, and the size of all contexts below it. */
+#define STRATA_TAKEN_SHIFT 20u
+#define STRATA_TAKEN_BYTES ((1u << STRATA_TAKEN_SHIFT) - 1)
+STRATA_ABI_ASSERT(STRATA_ABI_KERNEL_CONTEXT_MAX + STRATA_ABI_KERNEL_COPY_SLACK < STRATA_TAKEN_BYTES,
+		  "the size of all contexts fits");
 
 #define STRATA_HAS_CONTEXT(what, name) ((what) >> STRATA_ABI_KERNEL_CONTEXT_##name & 1)
 
@@ -182,15 +191,15 @@ STRATA_INLINE uint32_t strata_context_stack(unsigned char *to, uint32_t at, uint
 
 /*
  * Adds the contexts of @what from a position on, in their order. @where: the number of the place in
- * bits 16 and up, the position below. Returns @where with the position behind the contexts. A
+ * bits TAKEN_SHIFT and up, the position below. Returns @where with the position behind the contexts. A
  * function of its own, whose arguments may be anything for the verifier.
  */
 __attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 {
-	struct strata_context_place *place = strata_context_place(where >> 16);
+	struct strata_context_place *place = strata_context_place(where >> STRATA_TAKEN_SHIFT);
 	const struct task_struct *task = strata_current();
 	uint64_t uid_gid = bpf_get_current_uid_gid();
-	uint32_t at = where & 0xffff;
+	uint32_t at = where & STRATA_TAKEN_BYTES;
 	unsigned char *to;
 
 	if (!place || at > STRATA_ABI_KERNEL_CONTEXT_MAX)
@@ -229,7 +238,97 @@ __attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 }
 
 /*
- * Puts all contexts of @what together. Returns the number of the place in bits 16 and up, and their
+ * Copies of the program's registers and stack, from which a reader finds the callers of functions that keep no frame
+ * pointer.
+ */
+#define STRATA_COPY_CODE(what)                                                                \
+	((uint32_t)((what) >>                                                                 \
+		    (STRATA_ABI_KERNEL_CONTEXT_OWN + STRATA_ABI_KERNEL_CONTEXT_STACK_COPY)) & \
+	 7u)
+#define STRATA_COPY_REGISTER_BYTES (STRATA_ABI_KERNEL_COPY_REGISTERS * 8u)
+#define STRATA_COPY_HEAD	   (4u + STRATA_COPY_REGISTER_BYTES + 4u)
+#define STRATA_COPY_PAGE	   4096u
+STRATA_ABI_ASSERT(STRATA_COPY_HEAD + STRATA_ABI_KERNEL_COPY_MAX <= STRATA_ABI_KERNEL_COPY_SLACK,
+		  "a copy ends within its slack");
+
+#define STRATA_CS_COMPAT 0x23u /* code segment of programs of 32 bits */
+
+/*
+ * Decides what is copied, and returns its size. The copy ends where the kernel has put the program's arguments, and in
+ * front of the thread's own data (fsbase), which C libraries have above the stack of a thread: no caller is beyond.
+ */
+static __attribute__((noinline)) uint32_t strata_copy_measure(struct strata_context_place *place,
+							      uint32_t code)
+{
+	const struct task_struct *task = strata_current();
+	const struct task_struct___memory *with_memory = (const void *)task;
+	const struct mm_struct *mm = with_memory->mm;
+	uint64_t bytes = (uint64_t)STRATA_ABI_KERNEL_COPY_UNIT << (code & 7), from, end, word;
+	struct pt_regs *regs;
+
+	place->copy_from = 0;
+	place->copy_bytes = 0;
+	if (!mm)
+		return 8;
+	regs = (struct pt_regs *)bpf_task_pt_regs((struct task_struct *)task);
+	if (!regs || (regs->cs & 3) != 3 || regs->cs == STRATA_CS_COMPAT)
+		return 8;
+	from = regs->sp & ~7ull;
+	/* A program that another one replaces, or that ends, has no memory at its stack pointer. */
+	if (strata_read_user(&word, sizeof(word), (const void *)from))
+		return 8;
+	end = mm->start_stack & ~7ull;
+	if (from < end && end - from < bytes)
+		bytes = end - from;
+	end = task->thread.fsbase & ~7ull;
+	if (from < end && end - from < bytes)
+		bytes = end - from;
+	place->copy_from = from;
+	place->copy_bytes = bytes;
+	return STRATA_COPY_HEAD + (uint32_t)bytes;
+}
+
+/*
+ * Writes registers and stack to @to, and returns their size. A page that is not in memory is left out: its bytes are 0.
+ */
+static __attribute__((noinline)) uint64_t strata_copy_put(unsigned char *to,
+							  struct strata_context_place *place)
+{
+	uint64_t from = *(const volatile uint64_t *)&place->copy_from, n, at = 0, piece;
+	uint64_t bytes = *(const volatile uint64_t *)&place->copy_bytes;
+	const void *regs;
+	uint32_t i;
+
+	if (bytes > STRATA_ABI_KERNEL_COPY_MAX || !from) {
+		*(volatile uint32_t *)(void *)to = 0;
+		*(volatile uint32_t *)(void *)(to + 4) = 0;
+		return 8;
+	}
+	n = bytes;
+	regs = (const void *)bpf_task_pt_regs((struct task_struct *)strata_current());
+	*(volatile uint32_t *)(void *)to = STRATA_ABI_KERNEL_COPY_REGISTERS;
+	bpf_probe_read_kernel(to + 4, STRATA_COPY_REGISTER_BYTES, regs);
+	*(volatile uint32_t *)(void *)(to + 4 + STRATA_COPY_REGISTER_BYTES) = (uint32_t)n / 8;
+	to += STRATA_COPY_HEAD;
+	if (!strata_read_user(to, n, (const void *)from))
+		return STRATA_COPY_HEAD + n;
+#pragma clang loop unroll(disable)
+	for (i = 0; i <= STRATA_ABI_KERNEL_COPY_MAX / STRATA_COPY_PAGE; i++) {
+		if (at >= n || at >= STRATA_ABI_KERNEL_COPY_MAX)
+			break;
+		piece = STRATA_COPY_PAGE - ((from + at) & (STRATA_COPY_PAGE - 1));
+		if (piece > n - at)
+			piece = n - at;
+		if (piece > STRATA_COPY_PAGE)
+			break;
+		strata_read_user(to + at, piece, (const void *)(from + at));
+		at += piece;
+	}
+	return STRATA_COPY_HEAD + n;
+}
+
+/*
+ * Puts all contexts of @what together. Returns the number of the place in bits TAKEN_SHIFT and up, and their
  * size below; a negative number if more programs are inside each other than there are places.
  */
 __attribute__((noinline)) int strata_context_take(uint64_t what)
@@ -245,22 +344,40 @@ __attribute__((noinline)) int strata_context_take(uint64_t what)
 	}
 	if (!place || i >= STRATA_CONTEXT_PLACES)
 		return -1;
-	at = strata_context_put(i << 16, (uint32_t)what);
+	at = strata_context_put(i << STRATA_TAKEN_SHIFT, (uint32_t)what);
 	if (own)
-		at = strata_context_put(i << 16 | ((uint32_t)at & 0xffff), own);
-	return (int)(i << 16 | ((uint32_t)at & 0xffff));
+		at = strata_context_put(
+			i << STRATA_TAKEN_SHIFT | ((uint32_t)at & STRATA_TAKEN_BYTES), own);
+	if (STRATA_COPY_CODE(what)) {
+		place->at = (uint32_t)at;
+		at += (int)strata_copy_measure(place, STRATA_COPY_CODE(what));
+	}
+	return (int)(i << STRATA_TAKEN_SHIFT | ((uint32_t)at & STRATA_TAKEN_BYTES));
 }
 
-/* Copies the contexts to @to, unless @to is NULL, and gives their memory back. Returns their size. */
-STRATA_INLINE uint64_t strata_context_give(int taken, unsigned char *to)
+/*
+ * Writes the contexts of @what to @to, unless @to is NULL, and gives their memory back. Returns their size. @what is
+ * constant.
+ */
+STRATA_INLINE uint64_t strata_context_give(int taken, uint64_t what, unsigned char *to)
 {
-	struct strata_context_place *place = strata_context_place((uint32_t)taken >> 16);
-	uint64_t bytes = (uint64_t)taken & 0xffff;
+	struct strata_context_place *place =
+		strata_context_place((uint32_t)taken >> STRATA_TAKEN_SHIFT);
+	uint64_t bytes = (uint64_t)taken & STRATA_TAKEN_BYTES, copied;
 
-	if (!place || bytes > STRATA_ABI_KERNEL_CONTEXT_MAX)
+	if (!place)
+		return 0;
+	if (STRATA_COPY_CODE(what))
+		bytes = *(const volatile uint32_t *)&place->at;
+	if (bytes > STRATA_ABI_KERNEL_CONTEXT_MAX)
 		return 0;
 	if (to)
 		strata_read_kernel(to, bytes, place->bytes);
+	if (STRATA_COPY_CODE(what) && to) {
+		copied = strata_copy_put(to + bytes, place);
+		if (copied <= STRATA_ABI_KERNEL_COPY_SLACK)
+			bytes += copied;
+	}
 	*(volatile uint32_t *)&place->is_taken = 0;
 	return bytes;
 }

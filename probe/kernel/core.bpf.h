@@ -37,6 +37,11 @@ struct pt_regs {
 	unsigned long sp;
 } STRATA_CORE;
 
+/* What a task has of its CPU while it does not run. */
+struct thread_struct {
+	unsigned long fsbase;
+} STRATA_CORE;
+
 struct thread_info {
 	uint32_t status;
 	uint32_t cpu;
@@ -100,6 +105,7 @@ struct task_struct {
 	const struct cred *real_cred;
 	char comm[16];
 	struct bpf_local_storage *bpf_storage;
+	struct thread_struct thread;
 	int pagefault_disabled; /* how deep the kernel is in code that cannot wait for a page */
 } STRATA_CORE;
 
@@ -169,6 +175,7 @@ struct file {
 
 struct mm_struct {
 	unsigned long arg_start, arg_end, env_start, env_end;
+	unsigned long start_stack;
 	struct file *exe_file;
 } STRATA_CORE;
 

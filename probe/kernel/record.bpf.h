@@ -163,7 +163,7 @@ STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_
 			strata_ring_discard_nested(&strata_config, &stream);
 			return -EBUSY;
 		}
-		e.payload_bytes += (uint32_t)taken & 0xffff;
+		e.payload_bytes += (uint32_t)taken & STRATA_TAKEN_BYTES;
 	}
 	if (part == STRATA_RECORD_FAST)
 		error = strata_ring_reserve_fast(&strata_config, &stream, &e, &slot);
@@ -173,14 +173,14 @@ STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_
 		error = strata_ring_reserve(&strata_config, &stream, &e, &slot);
 	if (error) {
 		if (part != STRATA_RECORD_FAST && event.contexts)
-			strata_context_give(taken, NULL);
+			strata_context_give(taken, event.contexts, NULL);
 		return error;
 	}
 	*(volatile uint32_t *)(void *)slot.cursor = (uint32_t)pid_tgid;
 	strata_fetch_ahead(slot.cursor);
 	slot.cursor += STRATA_CONTEXT_BYTES;
 	if (part != STRATA_RECORD_FAST && event.contexts)
-		slot.cursor += strata_context_give(taken, slot.cursor);
+		slot.cursor += strata_context_give(taken, event.contexts, slot.cursor);
 	r->stream = stream;
 	r->slot = slot;
 	r->slot.stream = NULL;

@@ -221,6 +221,16 @@ pub const CONTEXT_OWN: u32 = 32;
 pub const STACK_FRAMES: u32 = 64;
 /// The greatest size of all contexts of a record \[byte\].
 pub const CONTEXT_MAX: u32 = 1184;
+/// First of three bits with the size of a copy of the program's stack: 0 for none, else `COPY_UNIT << n` bytes.
+pub const CONTEXT_STACK_COPY: u32 = 28;
+/// Half of the smallest copy of a stack \[byte\].
+pub const COPY_UNIT: u32 = 512;
+/// The largest copy of a stack \[byte\].
+pub const COPY_MAX: u32 = 65536;
+/// Number of registers in front of a copy.
+pub const COPY_REGISTERS: u32 = 21;
+/// Room for registers and copy after each stream in a value of `rings`, besides [`SLACK`] \[byte\].
+pub const COPY_SLACK: u32 = 69632;
 
 /// [`Test::operand`]: a field.
 pub const FIELD: u8 = 0;

@@ -34,7 +34,7 @@ use clap::{
 use strata_analyze::duration_text::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::event_rules::has_default;
-use strata_kernel::hypervisor;
+use strata_kernel::{hypervisor, CallStacks};
 use strata_remote::Destination;
 use strata_session::options::{
     Contexts, GuestOptions, KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES,
@@ -419,11 +419,14 @@ pub struct RecordFlags {
     #[arg(long, value_name = "RATE")]
     sample: Option<u32>,
 
-    /// Record the call stack with each event
+    /// Record the call stack with each event; 'dwarf' also of programs without frame pointers
     ///
-    /// The same as --kernel-context callstack_kernel,callstack_user and --context callstack_user.
-    #[arg(long)]
-    stack: bool,
+    /// The same as --kernel-context callstack_kernel,callstack_user and --context callstack_user. With --stack=dwarf
+    /// samples, sched_switch and the kernel's events that you name also have a copy of the program's stack, of BYTES
+    /// bytes at most [default: 8192].
+    #[arg(long, value_name = "fp|dwarf[,BYTES]", value_parser = CallStacks::parse, num_args = 0..=1,
+        require_equals = true, default_missing_value = "fp")]
+    stack: Option<CallStacks>,
 
     /// Name LTTng as the kernel's recorder, for Trace Compass' analyses
     #[arg(long)]
@@ -911,7 +914,7 @@ impl RecordFlags {
     fn contexts(&self) -> anyhow::Result<EventContexts> {
         let mut texts = self.context.clone();
         let records_applications = !self.user.is_empty() || !self.names_kernel_alone();
-        if self.stack && records_applications {
+        if self.stack.is_some() && records_applications {
             texts.push("callstack_user".to_owned());
         }
         Ok(EventContexts::parse(&texts)?)
@@ -931,7 +934,12 @@ impl RecordFlags {
                 filter: self.filter.clone(),
                 all_processes: self.all_processes,
                 as_lttng: self.lttng_env,
-                contexts: if self.stack { contexts.with_stacks() } else { contexts },
+                contexts: self
+                    .stack
+                    .map_or(CallStacks::None, CallStacks::without_copy)
+                    .added_to(&contexts),
+                stack: self.stack.unwrap_or_default(),
+                is_by_default: false,
                 slower: self.slower,
                 sample: self.sample,
                 samples_only,

@@ -26,6 +26,7 @@ use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Group, Request, VERDICT};
 use strata_kernel::filter::cgroup;
+use strata_kernel::CallStacks;
 use strata_session::daemon::{process, AtOnce};
 use strata_session::plan::{Change, Plan};
 use strata_session::report::Notice;
@@ -121,12 +122,12 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     let mut plan = Plan::new(flags.snapshot, flags.output.as_deref().map(absolute).transpose()?);
     plan.to = flags.spool.on(flags.to.as_ref())?.map(absolute_to).transpose()?;
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
-    (plan.keep, plan.stack) = (flags.keep, flags.stack);
+    (plan.keep, plan.stack) = (flags.keep, flags.stack.unwrap_or_default());
     plan.argv_bytes = flags.argv_bytes;
     (plan.rotation, plan.retention) = (flags.rotate.rotation(), flags.keep_last.retention());
     (plan.max_memory, plan.min_free) = (flags.max_memory, flags.min_free);
     if let Some(rate) = flags.sample {
-        plan = plan.changed(&sampling(rate, None))?;
+        plan = plan.changed(&sampling(rate, None, CallStacks::None))?;
     }
     plan.group_snapshots = flags.group_snapshots.as_deref().map(absolute).transpose()?;
     plan.check()?;

@@ -11,6 +11,7 @@
 //! A plan is data: nothing is loaded or opened here. What a program must test or read per event (filters, guards of
 //! jumps, fields) is lowered to constants, so that one compiled program serves all events of its kind.
 
+pub(crate) mod call_stacks;
 pub(crate) mod contexts;
 pub mod count;
 pub(crate) mod event;

@@ -30,6 +30,7 @@ pub use discover::{
 };
 pub use read::{executed_programs, jit_names, mapped_code, statedump};
 
+pub use decide::call_stacks::{CallStacks, CallStacksError};
 pub use decide::contexts::{ContextError, Contexts};
 pub use decide::event::{FieldSource, KernelEvent, Probe};
 pub use decide::record_classes::Classes;

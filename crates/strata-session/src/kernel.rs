@@ -343,7 +343,7 @@ impl KernelLayer {
             exit_filter: filter.clone(),
             slower: 0,
             waited: false,
-            contexts: asked.contexts.clone(),
+            contexts: asked.stack.added_to(&asked.contexts),
         }));
         Ok(())
     }
@@ -351,7 +351,7 @@ impl KernelLayer {
     /// Returns the event of samples, which is never replaced.
     fn sample(&mut self, rate: u32, asked: &KernelOptions) -> SelectedEvent {
         self.selected += 1;
-        sampled(rate, asked.filter.clone())
+        sampled(rate, asked.filter.clone(), asked.stack)
     }
 
     /// Returns whether the events are the default ones.

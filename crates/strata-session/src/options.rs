@@ -28,6 +28,7 @@ pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
 pub use strata_kernel::cpu_samples::RATE_MAX;
 use strata_kernel::event_rules::has_default;
+use strata_kernel::CallStacks;
 pub use strata_kernel::Contexts;
 use strata_model::LossMode;
 pub use strata_relay::{Place, PlaceProblem};
@@ -57,6 +58,10 @@ pub struct KernelOptions {
     pub as_lttng: bool,
     /// Contexts of the records in addition to the thread.
     pub contexts: Contexts,
+    /// The call stacks of the records. Stacks by frame pointers are among `contexts`, too.
+    pub stack: CallStacks,
+    /// True if `rules` are the default ones, which nobody has named.
+    pub is_by_default: bool,
     /// The least duration of recorded system calls \[ns\]; `None` for the bound that the rules set.
     pub slower: Option<u64>,
     /// Rate of samples, which are recorded in addition to the events \[Hz\].

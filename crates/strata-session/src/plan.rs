@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strata_filter::Filter;
-use strata_kernel::Contexts;
+use strata_kernel::{CallStacks, Contexts};
 use strata_model::LossMode;
 use strata_remote::Destination;
 use strata_text::json;
@@ -80,9 +80,9 @@ pub struct Plan {
     /// True if the kernel continues to record when the session is killed.
     #[serde(default)]
     pub keep: bool,
-    /// True if all records have call stacks.
+    /// The call stacks that all records have.
     #[serde(default)]
-    pub stack: bool,
+    pub stack: CallStacks,
     /// The folder of the traces; `None` for a new one in the folder where the session was created.
     #[serde(default)]
     pub output: Option<PathBuf>,
@@ -244,9 +244,9 @@ pub struct EventRule {
     /// Exclusions from the rule's events, as rules without `!`.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// True if the records have call stacks. Kernel rules only.
-    #[serde(default, skip_serializing_if = "is_not")]
-    pub stack: bool,
+    /// The call stacks that the records have. Kernel rules only.
+    #[serde(default, skip_serializing_if = "CallStacks::is_none")]
+    pub stack: CallStacks,
     /// Rate of samples \[Hz\], for a rule that samples CPUs and selects no event. Kernel rules only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
@@ -340,6 +340,12 @@ pub enum PlanError {
         #[source]
         cause: Box<strata_kernel::uprobe::ProbeError>,
     },
+    /// A copy of the stack has a size that cannot be recorded.
+    #[error(
+        "call stacks of {}: a copy of the stack has a power of two of bytes, from 1024 to 65536",
+        .0.escape_debug().take(100).collect::<String>()
+    )]
+    Stack(String),
     /// The plan has a probe of a program and `--keep`. Recording would continue when the session is killed, and the
     /// probe cannot.
     #[error(
@@ -487,7 +493,7 @@ impl Plan {
             version: VERSION,
             snapshot,
             keep: false,
-            stack: false,
+            stack: CallStacks::None,
             output,
             to: None,
             settle: None,
@@ -531,6 +537,9 @@ impl Plan {
     pub fn check(&self) -> Result<(), PlanError> {
         if self.version != VERSION {
             return Err(PlanError::Version { found: self.version });
+        }
+        if !self.stack.is_valid() {
+            return Err(PlanError::Stack("the session".to_owned()));
         }
         let whole = Options {
             hold: self.snapshot,
@@ -635,9 +644,12 @@ impl Plan {
             if let Some(filter) = &event.filter {
                 Filter::parse(filter)?;
             }
-            let of_kernel = event.stack || event.sample.is_some() || event.probe;
+            let of_kernel = event.stack.is_any() || event.sample.is_some() || event.probe;
             if channel.layer == LayerOf::User && of_kernel {
                 return Err(PlanError::OfKernel(event.rule.clone()));
+            }
+            if !event.stack.is_valid() {
+                return Err(PlanError::Stack(event.rule.clone()));
             }
             if self.keep && event.probe {
                 return Err(PlanError::ProbeEnds(event.rule.clone()));

@@ -19,6 +19,7 @@
 #define STRATA_ABI_KERNEL_H
 
 #include <strata/abi/ring.h>
+#include <strata/abi/stack_copy.h>
 
 /* Room after each stream in a value of `rings`, since the verifier assumes that a record may end there [byte]. */
 #define STRATA_ABI_KERNEL_SLACK 8192u
@@ -27,9 +28,8 @@
 #define STRATA_ABI_KERNEL_PAYLOAD_MAX 3072u
 
 /* Longest text of one field, and longest arguments of a program if longer ones are requested [byte]. */
-#define STRATA_ABI_KERNEL_TEXT_MAX 1024u
-#define STRATA_ABI_KERNEL_ARGV_MAX 8192u
-
+#define STRATA_ABI_KERNEL_TEXT_MAX  1024u
+#define STRATA_ABI_KERNEL_ARGV_MAX  8192u
 #define STRATA_ABI_KERNEL_PARTS_MAX 24u
 #define STRATA_ABI_KERNEL_TESTS_MAX 24u
 #define STRATA_ABI_KERNEL_EARLY_MAX 4u
@@ -181,7 +181,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
  *   PROCNAME                   16 bytes, NULs behind it
  *   CGROUP                     8 bytes: number of its group of version 2
  *   COUNTER to COUNTER + 7     8 bytes: what the CPU's perf event has counted; 0: it could not be read
- *   STACK, USER_STACK          u32 n, n times u64 address, the innermost first
+ *   STACK, USER_STACK          u32 n, n times u64 address, the innermost first; then STACK_COPY, see stack_copy.h
  */
 #define STRATA_ABI_KERNEL_CONTEXT_PID	     0u
 #define STRATA_ABI_KERNEL_CONTEXT_PPID	     1u

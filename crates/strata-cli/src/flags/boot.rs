@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 use strata_analyze::duration_text::parse_duration;
+use strata_kernel::CallStacks;
 use strata_session::plan::{Change, EnableEvents, LayerOf, Plan, Settle, SETTLE_BYTES_MIN};
 use strata_session::DEFAULT_KERNEL_RULES;
 
@@ -123,7 +124,7 @@ impl InstallBootFlags {
                         filter,
                         exclude,
                         sample: None,
-                        stack: false,
+                        stack: CallStacks::None,
                         probe: false,
                         slower_ns: None,
                     };

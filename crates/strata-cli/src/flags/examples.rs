@@ -57,6 +57,10 @@ const ALL: &[CommandExamples] = &[
                 "call stacks, 99 times a second, for `analyze flame`",
             ),
             (
+                "strata record --sample 99 --stack=dwarf --no-kernel -- ./app",
+                "the same of a program without frame pointers",
+            ),
+            (
                 "strata record --background web --snapshot",
                 "a flight recorder, until `strata stop web`",
             ),

@@ -2,7 +2,7 @@
 //! made again. Some flags cannot be part of a plan.
 
 use anyhow::bail;
-use strata_kernel::uprobe;
+use strata_kernel::{uprobe, CallStacks};
 use strata_session::options::FLUSH;
 use strata_session::plan::{
     Change, ContextChange, EnableEvents, LayerOf, Loss, Plan, Transient, Until,
@@ -14,6 +14,9 @@ use strata_session::{kernel_by_default, MinFree, Retention, DEFAULT_KERNEL_RULES
 use super::probes::for_session;
 use super::sessions::{sampling, split};
 use super::{CtfFlag, ModeFlag, RecordFlags};
+
+/// The event of a thread that leaves its CPU.
+const SWITCH: &str = "sched_switch";
 
 /// The plan of a session that stays, with remarks.
 #[derive(Debug)]
@@ -117,8 +120,15 @@ impl RecordFlags {
             _ => Vec::new(),
         };
         let filter = options.filter.as_ref().map(|filter| filter.text().to_owned());
+        let stack = self.stack.unwrap_or_default();
+        // Of the default events only one has the copy, as docs/guide/stacks.md says.
+        let stack_of = |layer, rules: &[String]| match (layer, by_default) {
+            (LayerOf::User, _) => CallStacks::None,
+            (_, Some(_)) if rules != [SWITCH] => stack.without_copy(),
+            _ => stack,
+        };
         let events = |layer, rules: Vec<String>, filter, exclude, probe: bool| {
-            let (channel, stack, sample) = (None, false, None);
+            let (channel, stack, sample) = (None, stack_of(layer, &rules), None);
             let excludes = |rule: &String| rule.starts_with('!');
             let is_slow = !probe && !rules.iter().any(excludes);
             Change::EnableEvent(EnableEvents {
@@ -143,15 +153,17 @@ impl RecordFlags {
             for (rules, filter, exclude) in
                 [(selecting, filter.clone(), exclude), (excluding, None, Vec::new())]
             {
-                if !rules.is_empty() {
-                    changes.push(events(layer, rules, filter, exclude, false));
+                let (switch, others): (Vec<String>, Vec<String>) =
+                    rules.into_iter().partition(|rule| layer == LayerOf::Kernel && rule == SWITCH);
+                for rules in [others, switch].into_iter().filter(|rules| !rules.is_empty()) {
+                    changes.push(events(layer, rules, filter.clone(), exclude.clone(), false));
                 }
             }
             if layer == LayerOf::Kernel && !probes.is_empty() {
                 changes.push(events(layer, probes.clone(), filter.clone(), Vec::new(), true));
             }
             if let (LayerOf::Kernel, Some(rate)) = (layer, self.sample) {
-                changes.push(sampling(rate, None));
+                changes.push(sampling(rate, None, stack));
             }
             if !contexts.is_empty() {
                 let names = contexts.iter().flat_map(|list| list.split(','));
@@ -160,7 +172,7 @@ impl RecordFlags {
             }
         }
         let mut plan = Plan::new(self.snapshot, self.output.clone());
-        (plan.keep, plan.stack) = (self.keep, self.stack);
+        (plan.keep, plan.stack) = (self.keep, stack.without_copy());
         (plan.argv_bytes, plan.to) = (self.argv_bytes, self.relay.to()?);
         plan.ctf2 = matches!(self.ctf, CtfFlag::Two);
         (plan.no_vtid, plan.lttng_env) = (self.no_vtid, self.lttng_env);
@@ -311,7 +323,7 @@ mod tests {
         let form = plan(&["-k", "read", "--ctf=2", "--no-vtid", "--lttng-env"]).unwrap();
         assert!(form.ctf2 && form.no_vtid && form.lttng_env);
         let held = plan(&["-k", "read", "--snapshot", "--stack"]).unwrap();
-        assert!(held.snapshot && held.stack && held.channels[0].mode.is_none());
+        assert!(held.snapshot && held.stack.is_any() && held.channels[0].mode.is_none());
     }
 
     #[test]

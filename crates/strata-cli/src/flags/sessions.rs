@@ -25,6 +25,7 @@ use anyhow::bail;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use strata_analyze::duration_text::parse_duration;
 use strata_kernel::event_rules::EventSelection;
+use strata_kernel::CallStacks;
 use strata_remote::Destination;
 use strata_session::options::Rotation;
 use strata_session::plan::{
@@ -118,9 +119,11 @@ pub struct CreateFlags {
     #[arg(long, conflicts_with_all = ["output", "rotate_size", "rotate_time", "rotate_count"])]
     pub snapshot: bool,
 
-    /// Record the call stack with each event, in programs and the kernel
-    #[arg(long)]
-    pub stack: bool,
+    /// Record the call stack with each event, in programs and the kernel; 'dwarf' also of programs without frame
+    /// pointers, as record --stack does
+    #[arg(long, value_name = "fp|dwarf[,BYTES]", value_parser = CallStacks::parse, num_args = 0..=1,
+        require_equals = true, default_missing_value = "fp")]
+    pub stack: Option<CallStacks>,
 
     /// Sample the call stack of each CPU RATE times per second, such as 99, as `strata enable-event -k --sample` does
     #[arg(long, value_name = "RATE")]
@@ -430,9 +433,11 @@ pub struct EnableEventFlags {
     #[arg(short = 'x', long, value_name = "RULE", value_delimiter = ',', conflicts_with_all = ["probe", "userspace_probe"])]
     exclude: Vec<String>,
 
-    /// Record the call stack with these events (-k); for programs, use `strata add-context -u -t callstack_user`
-    #[arg(long, conflicts_with = "user")]
-    stack: bool,
+    /// Record the call stack with these events (-k), with 'dwarf' also of programs without frame pointers; for programs'
+    /// events, use `strata add-context -u -t callstack_user`
+    #[arg(long, value_name = "fp|dwarf[,BYTES]", value_parser = CallStacks::parse, num_args = 0..=1,
+        require_equals = true, default_missing_value = "fp", conflicts_with = "user")]
+    stack: Option<CallStacks>,
 
     /// Also sample the call stack of each CPU RATE times per second, such as 99 (-k); the event is cpu_clock
     #[arg(long, value_name = "RATE", conflicts_with = "user")]
@@ -455,14 +460,14 @@ pub struct EnableEventFlags {
 }
 
 /// Makes the change that samples the call stacks of CPUs `rate` times per second.
-pub fn sampling(rate: u32, channel: Option<String>) -> Change {
+pub fn sampling(rate: u32, channel: Option<String>, stack: CallStacks) -> Change {
     Change::EnableEvent(EnableEvents {
         layer: LayerOf::Kernel,
         channel,
         rules: vec![strata_kernel::cpu_samples::NAME.to_owned()],
         filter: None,
         exclude: Vec::new(),
-        stack: false,
+        stack,
         sample: Some(rate),
         probe: false,
         slower_ns: None,
@@ -538,7 +543,8 @@ impl EnableEventFlags {
             rules.into_iter().partition(|rule| rule.starts_with('!'));
         let mut changes = Vec::new();
         let events = |rules, filter, exclude| {
-            let (channel, stack, sample) = (self.channel.clone(), self.stack, None);
+            let (channel, sample) = (self.channel.clone(), None);
+            let stack = self.stack.unwrap_or_default();
             let (probe, slower_ns) = (false, None);
             EnableEvents { layer, channel, rules, filter, exclude, stack, sample, probe, slower_ns }
         };
@@ -548,7 +554,7 @@ impl EnableEventFlags {
             Change::EnableEvent(EnableEvents { slower_ns, ..events(rules, filter, exclude) })
         };
         if let Some(rate) = self.sample {
-            changes.push(sampling(rate, self.channel.clone()));
+            changes.push(sampling(rate, self.channel.clone(), self.stack.unwrap_or_default()));
         }
         if !excluding.is_empty() {
             changes.push(change(excluding, None, Vec::new()));

@@ -130,6 +130,7 @@ fn listed(texts: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use strata_kernel::CallStacks;
     use strata_session::plan::ChannelOf;
 
     use super::*;
@@ -141,7 +142,7 @@ mod tests {
             rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
             filter: None,
             exclude: Vec::new(),
-            stack: false,
+            stack: CallStacks::None,
             sample: None,
             probe: false,
             slower_ns: None,

@@ -84,7 +84,7 @@ struct BufferSizes {
 /// Returns the size of a value of `rings`: a stream, and room for the largest record after it \[byte\]. Contexts that
 /// are added later make a record seem longer.
 pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
-    layout.stride_bytes + 2 * u64::from(kernel::SLACK)
+    layout.stride_bytes + 2 * u64::from(kernel::SLACK) + u64::from(kernel::COPY_SLACK)
 }
 
 /// Returns whether the map has rings for `nr_cpus` CPUs, in values of `value_bytes` bytes.

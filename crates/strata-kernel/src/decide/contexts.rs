@@ -3,6 +3,7 @@
 use crate::discover::counter_names::{self, Counter};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use strata_abi::kernel;
 use strata_model::{Array, Base, Element, Field, FieldClass, Integer, Sequence};
 use thiserror::Error;
@@ -62,6 +63,18 @@ const ALL: [(&str, ContextKind, &str, u32); 20] = [
 ];
 
 const STACKS: u32 = 1 << kernel::CONTEXT_STACK | 1 << kernel::CONTEXT_USER_STACK;
+
+/// The bits with the size of a copy of the program's stack. Unlike other contexts, it is always one of an event alone.
+const STACK_COPY: u32 = 7 << kernel::CONTEXT_STACK_COPY;
+
+/// The fields of a copy, in their order.
+const COPIES: [&str; 2] = ["user_registers", "user_stack"];
+
+/// The sizes that a copy of the program's stack may have \[byte\].
+pub const STACK_COPY_BYTES: RangeInclusive<u32> = 2 * kernel::COPY_UNIT..=kernel::COPY_MAX;
+
+/// The size of a copy of the program's stack if none is given \[byte\].
+pub const STACK_COPY_DEFAULT: u32 = 8192;
 
 /// The context that every record has; users may name it all the same.
 const THREAD: &str = "tid";
@@ -149,10 +162,22 @@ impl Contexts {
         Contexts { bits: self.bits | 1 << kernel::CONTEXT_PID | STACKS, ..self.clone() }
     }
 
+    /// Returns these contexts with the program's registers and a copy of its stack of at most `bytes`, rounded up to one
+    /// of the sizes that there are; 0 for no copy.
+    #[must_use]
+    pub fn with_stack_copy(&self, bytes: u32) -> Contexts {
+        let size = (1..=7).find(|size| kernel::COPY_UNIT << size >= bytes).unwrap_or(7);
+        let size = if bytes == 0 { 0 } else { size };
+        let bits = self.bits & !STACK_COPY | size << kernel::CONTEXT_STACK_COPY;
+        Contexts { bits, ..self.clone() }
+    }
+
     /// Returns the union of both sets, which are of one session.
     pub(crate) fn with(&self, others: &Contexts) -> Contexts {
         let counters = self.counters.clone().into_iter().chain(others.counters.clone());
-        Contexts { bits: self.bits | others.bits, counters: counters.collect() }
+        let copy = (self.bits & STACK_COPY).max(others.bits & STACK_COPY);
+        let bits = (self.bits | others.bits) & !STACK_COPY | copy;
+        Contexts { bits, counters: counters.collect() }
     }
 
     /// Returns the contexts that are not in `others`, a set of the same session.
@@ -194,6 +219,12 @@ impl Contexts {
         self.bits & STACKS != 0
     }
 
+    /// Returns whether the set has a copy of the program's stack.
+    #[must_use]
+    pub fn has_stack_copy(&self) -> bool {
+        self.bits & STACK_COPY != 0
+    }
+
     /// Returns the set as the bits that programs use.
     pub(crate) fn bits(&self) -> u32 {
         let places = self.counters.keys().map(|place| 1 << (kernel::CONTEXT_COUNTER + place));
@@ -222,7 +253,9 @@ impl Contexts {
     /// they are last anyway.
     pub(crate) fn own_fields(&self) -> (Vec<Field>, Vec<Field>) {
         let stacks = Contexts { bits: self.bits & STACKS, ..Contexts::default() };
-        (self.without(&stacks).fields().collect(), stacks.fields().collect())
+        let copy = COPIES.map(|name| Field::new(name, class(ContextKind::Addresses)));
+        let copy = copy.into_iter().filter(|_| self.bits & STACK_COPY != 0);
+        (self.without(&stacks).fields().collect(), stacks.fields().chain(copy).collect())
     }
 
     /// Returns the fields after the thread in the context of each record.
@@ -327,6 +360,24 @@ mod tests {
             (names(context), names(begin)),
             (vec!["uid".into()], vec!["callstack_kernel".into()])
         );
+    }
+
+    #[test]
+    fn copy_of_the_stack_is_behind_all_contexts_of_one_event_and_the_largest_that_was_asked_for() {
+        let all = Contexts::parse(&["pid", "callstack_user"]).unwrap();
+        for (bytes, size) in [(0, 0), (1, 1), (1024, 1), (1025, 2), (8192, 4), (65536, 7)] {
+            let own = all.with_stacks().with_stack_copy(bytes);
+            let bits = all.bits_with(&own) >> kernel::CONTEXT_OWN;
+            assert_eq!(bits >> kernel::CONTEXT_STACK_COPY, size, "{bytes}");
+            assert_eq!(own.has_stack_copy(), bytes > 0);
+        }
+        let own = all.with_stacks().with_stack_copy(8192).without(&all);
+        let (context, begin) = own.own_fields();
+        let names: Vec<String> = begin.into_iter().map(|one| one.name).collect();
+        assert_eq!(names, ["callstack_kernel", "user_registers", "user_stack"]);
+        assert!(context.is_empty() && own.fields().count() == 1);
+        let (small, large) = (all.with_stack_copy(1024), all.with_stack_copy(2048));
+        assert_eq!((small.with(&large), large.with(&small)), (large.clone(), large));
     }
 
     #[test]

@@ -97,6 +97,12 @@ pub const ALWAYS_RULES: [&str; 6] = [
 /// Least duration of the system calls that the word `always` records \[ns\].
 pub const ALWAYS_SLOWER: u64 = 1_000_000;
 
+/// Returns true for a word that stands for the rules of many events.
+#[must_use]
+pub fn is_word(rule: &str) -> bool {
+    [DEFAULT, ALWAYS].contains(&rule.trim())
+}
+
 /// The kind of names that a rule selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RuleNames {

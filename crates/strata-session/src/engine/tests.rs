@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Mutex;
 
+use strata_kernel::CallStacks;
+
 use super::*;
 use crate::plan::tracked::Tracked;
 use crate::plan::{
@@ -198,7 +200,7 @@ impl Bench {
             rules,
             filter,
             exclude,
-            stack: false,
+            stack: CallStacks::None,
             sample: None,
             probe: false,
             slower_ns: None,
@@ -342,7 +344,7 @@ fn session_that_is_made_again_says_so_to_its_layers() {
         rules: vec!["uprobe:/no/such/file:f".into()],
         filter: None,
         exclude: Vec::new(),
-        stack: false,
+        stack: CallStacks::None,
         sample: None,
         probe: true,
         slower_ns: None,
@@ -609,7 +611,7 @@ fn trigger_that_cannot_be_made_leaves_no_other_one_behind() {
         rules: vec!["bad:*".into()],
         filter: None,
         exclude: Vec::new(),
-        stack: false,
+        stack: CallStacks::None,
         sample: None,
         probe: false,
         slower_ns: None,

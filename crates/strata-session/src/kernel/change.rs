@@ -10,10 +10,10 @@ use strata_kernel::event_rules::EventSelection;
 use strata_kernel::filter::{Groups, Slips};
 use strata_kernel::session::KernelSession;
 use strata_kernel::uprobe::{KnownProbes, ProbeError};
-use strata_kernel::{cpu_samples, Contexts, SelectedEvent, Tracked};
+use strata_kernel::{cpu_samples, CallStacks, Contexts, SelectedEvent, Tracked};
 
 use super::event_selection::{
-    can_pass, catalog, check_compiled, check_filter, key_of, sampled, BegunLayer, Chosen,
+    can_pass, catalog, check_compiled, check_filter, copy_of, key_of, sampled, BegunLayer, Chosen,
 };
 use super::probes::{of as of_probe, probed};
 use super::{complete_events, has_functions, name_tracking, KernelLayer};
@@ -223,8 +223,8 @@ impl Lowered {
                 }
                 checked => checked.map_err(|cause| begun.failed(cause))?,
             }
-            let mut sample = sampled(rate, rule.filter.clone());
-            sample.contexts = begun.contexts.clone();
+            let mut sample = sampled(rate, rule.filter.clone(), CallStacks::None);
+            sample.contexts = copy_of(rule.stack, &begun.contexts);
             if !self.check(rule, std::slice::from_ref(&sample), (begun, before))? {
                 continue;
             }

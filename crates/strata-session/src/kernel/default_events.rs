@@ -59,7 +59,8 @@ pub(crate) fn begin(
     };
     let mut options = asked.options.clone();
     options.pids = still(&options.pids, is_there);
-    let kernel = KernelOptions { rules: RULES.map(str::to_owned).to_vec(), ..asked.kernel.clone() };
+    let rules = RULES.map(str::to_owned).to_vec();
+    let kernel = KernelOptions { rules, is_by_default: true, ..asked.kernel.clone() };
     let asked_for = LayerRequest { options: &options, kernel: &kernel, ..*asked };
     let mut begin = || KernelLayer::begin(&asked_for, &mut notify);
     if asked.kernel.is_required() {

@@ -10,7 +10,9 @@ use strata_kernel::filter::{
 };
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::KnownProbes;
-use strata_kernel::{cpu_samples, syscalls, Contexts, KernelEvent, SelectedEvent, Tracked};
+use strata_kernel::{
+    cpu_samples, syscalls, CallStacks, Contexts, KernelEvent, SelectedEvent, Tracked,
+};
 
 use super::record_options::EndRecords;
 use crate::error::SessionError;
@@ -18,6 +20,9 @@ use crate::options::{KernelOptions, Options};
 use crate::report::{EventProblem, KernelRuleReport, Notice};
 use crate::session::layer::LayerRule;
 use crate::session::stop::Stop;
+
+/// The event of a thread that leaves its CPU, whose stack says what it waits for.
+pub(crate) const SWITCH: &str = "sched_switch";
 
 /// Lists the kernel's events.
 pub(crate) fn catalog() -> Result<Catalog, strata_kernel::Error> {
@@ -56,7 +61,7 @@ pub(super) struct Chosen {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ChosenEnds {
     records: [EndRecords; 2],
-    stack: bool,
+    stack: CallStacks,
     slower: Option<u64>,
     /// True if all rules leave out calls that did not wait.
     waited: bool,
@@ -93,10 +98,18 @@ pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<LayerRule>, SessionE
         return Ok(Vec::new());
     }
     let selection = EventSelection::parse(&asked.rules)?;
-    let common =
-        LayerRule { filter: asked.filter.clone(), slower: asked.slower, ..LayerRule::default() };
+    let common = LayerRule {
+        filter: asked.filter.clone(),
+        slower: asked.slower,
+        stack: asked.stack,
+        ..LayerRule::default()
+    };
     let common = common.with_duration_of_calls()?;
-    let rule = |text: &str| LayerRule { text: text.to_owned(), ..common.clone() };
+    let rule = |text: &str| {
+        let is_copied = !asked.is_by_default || text == SWITCH;
+        let stack = if is_copied { common.stack } else { common.stack.without_copy() };
+        LayerRule { text: text.to_owned(), stack, ..common.clone() }
+    };
     Ok(selection.rules().map(rule).collect())
 }
 
@@ -143,10 +156,7 @@ impl BegunLayer {
                     exit_filter: exit.filter()?,
                     slower: slower.unwrap_or(0),
                     waited,
-                    contexts: match stack {
-                        true => self.contexts.with_stacks(),
-                        false => self.contexts.clone(),
-                    },
+                    contexts: stack.added_to(&self.contexts),
                 }),
                 Err(error) => chosen
                     .problems
@@ -183,12 +193,14 @@ pub(super) fn key_of(event: &KernelEvent) -> (String, String) {
 #[derive(Clone, Copy, PartialEq)]
 struct CommonRule<'r> {
     filter: Option<&'r Filter>,
-    stack: bool,
+    stack: CallStacks,
     /// The least duration of recorded system calls \[ns\].
     slower: u64,
     /// True if calls that did not wait are left out.
     waited: bool,
     is_of_calls: bool,
+    /// True for a word that stands for many events, such as `default`.
+    is_word: bool,
 }
 
 impl CommonRule<'_> {
@@ -199,6 +211,7 @@ impl CommonRule<'_> {
             slower: slower_of(rule),
             waited: is_always(rule),
             is_of_calls: rule.is_of_calls,
+            is_word: event_rules::is_word(&rule.text),
         }
     }
 }
@@ -224,13 +237,16 @@ fn select(
         rules.iter().filter(is_exclusion).map(|rule| rule.text.as_str()).collect();
     let mut all: HashMap<(String, String), ChosenEnds> = HashMap::new();
     let mut add = |texts: &[&str], common: CommonRule<'_>| -> Result<(), SessionError> {
-        let CommonRule { filter, stack, slower, waited, is_of_calls } = common;
+        let CommonRule { filter, stack, slower, waited, is_of_calls, is_word } = common;
         for chosen in EventSelection::parse(texts)?.apply(catalog).events {
             if is_of_calls && !chosen.event.is_syscall {
                 continue;
             }
+            // Of the many events behind a word, the copy is made where it helps: of what a blocked thread waits in.
+            let is_copied = !is_word || chosen.event.name == SWITCH;
+            let stack = if is_copied { stack } else { stack.without_copy() };
             let ends = all.entry((chosen.event.system, chosen.event.name)).or_default();
-            ends.stack |= stack;
+            ends.stack = ends.stack.max(stack);
             ends.waited = waited && (ends.waited || ends.slower.is_none());
             ends.slower = Some(ends.slower.map_or(slower, |other| other.min(slower)));
             if chosen.entry {
@@ -266,8 +282,8 @@ fn select(
     Ok(taken.collect())
 }
 
-/// Returns the event of samples.
-pub(super) fn sampled(rate: u32, filter: Option<Filter>) -> SelectedEvent {
+/// Returns the event of samples. `stacks`: samples have stacks in any case, but not the copy.
+pub(super) fn sampled(rate: u32, filter: Option<Filter>, stacks: CallStacks) -> SelectedEvent {
     SelectedEvent {
         event: cpu_samples::event(rate),
         entry: true,
@@ -276,7 +292,15 @@ pub(super) fn sampled(rate: u32, filter: Option<Filter>) -> SelectedEvent {
         exit_filter: None,
         slower: 0,
         waited: false,
-        contexts: Contexts::default(),
+        contexts: copy_of(stacks, &Contexts::default()),
+    }
+}
+
+/// Returns the contexts with the copy of the program's stack, if that is among `stacks`.
+pub(super) fn copy_of(stacks: CallStacks, contexts: &Contexts) -> Contexts {
+    match stacks {
+        CallStacks::Copied(bytes) => contexts.with_stack_copy(bytes),
+        _ => contexts.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use strata_filter::Filter;
 use strata_kernel::uprobe::{KnownProbes, ProbeError};
-use strata_kernel::{Contexts, KernelEvent, SelectedEvent};
+use strata_kernel::{CallStacks, Contexts, KernelEvent, SelectedEvent};
 
 use super::record_options::EndRecords;
 use crate::error::SessionError;
@@ -26,7 +26,7 @@ pub(super) struct Probed {
 struct AskedProbe {
     event: KernelEvent,
     records: EndRecords,
-    stack: bool,
+    stack: CallStacks,
 }
 
 /// Returns the events of these rules, each once. Afterwards `known` has their probes, and no others.
@@ -65,12 +65,12 @@ pub(super) fn probed(
                 all.push(AskedProbe {
                     event: event.clone(),
                     records: EndRecords::default(),
-                    stack: false,
+                    stack: CallStacks::None,
                 });
                 all.len() - 1
             });
             all[place].records.add(rule.filter.as_ref());
-            all[place].stack |= rule.stack;
+            all[place].stack = all[place].stack.max(rule.stack);
         }
         probed.reports.push(KernelRuleReport {
             rule: rule.text.clone(),
@@ -79,7 +79,7 @@ pub(super) fn probed(
         });
     }
     for AskedProbe { event, records, stack } in all {
-        let contexts = if stack { contexts.with_stacks() } else { contexts.clone() };
+        let contexts = stack.added_to(contexts);
         probed.events.push(selected(event, records.filter()?, contexts));
     }
     Ok(probed)
@@ -121,7 +121,7 @@ mod tests {
         let many = "uprobe:c:mal*oc(size:u64)";
         let rules = [
             rule(one, Some("size > 4")),
-            LayerRule { stack: true, ..rule(one, Some("size < 2")) },
+            LayerRule { stack: CallStacks::FramePointers, ..rule(one, Some("size < 2")) },
             rule(many, Some("size == 3")),
             rule(pattern, None),
         ];

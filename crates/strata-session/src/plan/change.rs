@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strata_kernel::filter::cgroup::likeness;
 use strata_kernel::uprobe::name_of;
+use strata_kernel::CallStacks;
 
 use super::names::near;
 use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
@@ -107,9 +108,9 @@ pub struct EnableEvents {
     /// The exclusions, see [`EventRule::exclude`].
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// True for call stacks, see [`EventRule::stack`].
+    /// The call stacks of the records, see [`EventRule::stack`].
     #[serde(default)]
-    pub stack: bool,
+    pub stack: CallStacks,
     /// The rate of samples \[Hz\], see [`EventRule::sample`].
     #[serde(default)]
     pub sample: Option<u32>,
@@ -178,7 +179,7 @@ impl Plan {
         let plan = self;
         match change {
             Change::Replace(other) => {
-                let stack = plan.stack || other.stack;
+                let stack = plan.stack.max(other.stack);
                 let (snapshot, keep, output) = (plan.snapshot, plan.keep, plan.output.take());
                 let (rotation, retention) = (plan.rotation, plan.retention);
                 let (max_memory, min_free, ctf2) = (plan.max_memory, plan.min_free, plan.ctf2);

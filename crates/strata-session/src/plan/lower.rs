@@ -1,7 +1,7 @@
 //! Converts a channel of a plan for its layer: to options when the layer is created, and later to requests for changes.
 
 use strata_filter::Filter;
-use strata_kernel::Contexts;
+use strata_kernel::{CallStacks, Contexts};
 use strata_user::{EventContexts, Rules};
 
 use super::{Channel, EventRule, LayerOf, Plan, PlanError};
@@ -17,15 +17,28 @@ impl Plan {
     /// A filter is invalid.
     pub(crate) fn wanted(&self, channel: &Channel) -> Result<Wanted, PlanError> {
         Ok(Wanted {
-            rules: rules(channel)?,
+            rules: self.rules(channel)?,
             contexts: self.contexts(channel),
             tracked: self.tracked.clone(),
         })
     }
 
+    /// Returns the enabled rules of a channel, each once. Empty if all of them only exclude events.
+    fn rules(&self, channel: &Channel) -> Result<Vec<LayerRule>, PlanError> {
+        let mut rules = rules(channel)?;
+        if channel.layer == LayerOf::Kernel {
+            // Stacks of all records are contexts of the channel, but for the copies, which an event has for itself.
+            let of_all = Some(self.stack).filter(|stack| *stack > CallStacks::FramePointers);
+            rules
+                .iter_mut()
+                .for_each(|rule| rule.stack = rule.stack.max(of_all.unwrap_or_default()));
+        }
+        Ok(rules)
+    }
+
     /// Returns the contexts that are added to each record of a channel.
     pub(crate) fn contexts(&self, channel: &Channel) -> Vec<String> {
-        let stacks: &[&str] = match (self.stack, channel.layer) {
+        let stacks: &[&str] = match (self.stack.is_any(), channel.layer) {
             (false, _) => &[],
             (true, LayerOf::User) => &["callstack_user"],
             (true, LayerOf::Kernel) => &["pid", "callstack_kernel", "callstack_user"],
@@ -40,7 +53,7 @@ impl Plan {
     /// A rule or filter is invalid.
     pub(crate) fn options_of(&self, channel: &Channel) -> Result<Options, PlanError> {
         let sized = self.fixed(channel);
-        let rules = rules(channel)?;
+        let rules = self.rules(channel)?;
         if rules.is_empty() {
             return Ok(sized);
         }

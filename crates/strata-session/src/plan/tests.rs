@@ -11,7 +11,7 @@ fn enable(layer: LayerOf, rules: &[&str]) -> EnableEvents {
         rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
         filter: None,
         exclude: Vec::new(),
-        stack: false,
+        stack: CallStacks::None,
         sample: None,
         probe: false,
         slower_ns: None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strata_filter::Filter;
+use strata_kernel::CallStacks;
 use strata_user::Outcome;
 
 use super::names::near;
@@ -172,7 +173,7 @@ impl Plan {
             rule,
             filter,
             exclude: Vec::new(),
-            stack: false,
+            stack: CallStacks::None,
             sample: None,
             probe: false,
             slower_ns: None,

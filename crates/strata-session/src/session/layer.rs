@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex};
 
 use strata_collect::{Keep, Output};
 use strata_filter::{DurationError, DurationSplit, Filter};
+use strata_kernel::CallStacks;
 use strata_model::TimeSource;
 use strata_user::Outcome;
 
@@ -79,8 +80,8 @@ pub(crate) struct LayerRule {
     pub(crate) text: String,
     /// The filter on the rule's events; `None` to record all.
     pub(crate) filter: Option<Filter>,
-    /// True if the rule's records have call stacks, independently of other rules.
-    pub(crate) stack: bool,
+    /// The call stacks that the rule's records have, independently of other rules.
+    pub(crate) stack: CallStacks,
     /// Rate of samples \[Hz\], for a rule that samples CPUs.
     pub(crate) sample: Option<u32>,
     /// True if the rule is a probe of a program or library.

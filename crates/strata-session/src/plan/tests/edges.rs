@@ -24,7 +24,7 @@ fn rate_of_samples_is_one_and_the_last_that_was_asked_for() {
     assert_eq!(rates(&plan), wanted);
     assert_eq!(rates(&plan.changed(&sampled("cpu_clock", 999)).unwrap()), wanted);
     let kept = plan.wanted(&plan.channels[0]).unwrap();
-    let found: Vec<_> = kept.rules.iter().map(|rule| (rule.stack, rule.sample)).collect();
+    let found: Vec<_> = kept.rules.iter().map(|rule| (rule.stack.is_any(), rule.sample)).collect();
     assert_eq!(found, [(false, None), (false, Some(999))]);
     for rate in [0, u32::MAX] {
         let text = refused(&plan, &sampled("cpu_clock", rate));
@@ -33,7 +33,12 @@ fn rate_of_samples_is_one_and_the_last_that_was_asked_for() {
     let Change::EnableEvent(events) = sampled("a:*", 99) else { panic!() };
     for user in [
         EnableEvents { layer: LayerOf::User, ..events.clone() },
-        EnableEvents { layer: LayerOf::User, sample: None, stack: true, ..events },
+        EnableEvents {
+            layer: LayerOf::User,
+            sample: None,
+            stack: CallStacks::FramePointers,
+            ..events
+        },
     ] {
         let text = refused(&plan, &Change::EnableEvent(user));
         assert!(text.contains("callstack_user"), "{text}");
@@ -67,7 +72,7 @@ fn stacks_of_a_session_are_contexts_of_each_channel_once() {
     let of = |layer, names: &[&str]| {
         let add = contexts(layer, None, names);
         let mut plan = after(&[Change::EnableChannel(channel(layer, "c")), add]);
-        plan.stack = true;
+        plan.stack = CallStacks::FramePointers;
         plan.contexts(&plan.channels[0]).join(",")
     };
     assert_eq!(of(LayerOf::User, &["ip"]), "ip,callstack_user");
@@ -239,4 +244,38 @@ fn what_rules_exclude_is_asked_of_no_probe_and_no_sample() {
     assert_eq!(lowered(&none), ["uprobe:/a:f"]);
     let none = after(&[kernel(&["!sched_*"]), sampled("cpu_clock", 99)]);
     assert_eq!(lowered(&none), ["cpu_clock"]);
+}
+
+#[test]
+fn copies_of_stacks_are_of_the_rules_and_not_of_all_records_of_a_channel() {
+    let events = enable(LayerOf::Kernel, &["sched_switch"]);
+    let mut plan = after(&[
+        Change::EnableEvent(events.clone()),
+        Change::EnableEvent(EnableEvents {
+            stack: CallStacks::Copied(4096),
+            ..enable(LayerOf::Kernel, &["openat"])
+        }),
+    ]);
+    let stacks = |plan: &Plan| -> Vec<CallStacks> {
+        let wanted = plan.wanted(&plan.channels[0]).unwrap();
+        wanted.rules.iter().map(|rule| rule.stack).collect()
+    };
+    assert_eq!(stacks(&plan), [CallStacks::None, CallStacks::Copied(4096)]);
+    // Those of the session are of all rules, and the larger copy is made.
+    plan.stack = CallStacks::Copied(2048);
+    assert_eq!(stacks(&plan), [CallStacks::Copied(2048), CallStacks::Copied(4096)]);
+    assert_eq!(plan.contexts(&plan.channels[0]).join(","), "pid,callstack_kernel,callstack_user");
+    let json = strata_text::json::compact(&plan);
+    assert!(json.contains(r#""stack":{"dwarf":2048}"#), "{json}");
+    assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), plan);
+    // A plan of an earlier version says whether there are stacks.
+    let earlier = json.replace(r#""stack":{"dwarf":2048}"#, r#""stack":true"#);
+    let earlier = serde_json::from_str::<Plan>(&earlier).unwrap();
+    assert_eq!(earlier.stack, CallStacks::FramePointers);
+    for bytes in [0, 1000, 1 << 20] {
+        let stack = CallStacks::Copied(bytes);
+        let text = refused(&plan, &Change::EnableEvent(EnableEvents { stack, ..events.clone() }));
+        assert!(text.contains("1024 to 65536"), "{text}");
+        assert!(Plan { stack, ..plan.clone() }.check().is_err());
+    }
 }
