@@ -29,6 +29,7 @@ const IS_COMPRESSED: u64 = 1 << 11;
 /// Values of a segment's `p_type`.
 const LOAD: u32 = 1;
 const NOTE_SEGMENT: u32 = 4;
+const UNWIND_INDEX: u32 = 0x6474_e550;
 /// A section index that says that the index is in another field.
 const INDEX_ELSEWHERE: u16 = 0xffff;
 
@@ -109,6 +110,8 @@ pub(super) struct ElfFile {
     pub sections: Vec<Section>,
     pub segments: Vec<Segment>,
     notes: Vec<(u64, u64)>,
+    /// The segment with the index of unwind tables.
+    pub unwind_index: Option<Segment>,
 }
 
 /// Returns an error that says that a file is not a valid ELF file.
@@ -142,6 +145,7 @@ impl ElfFile {
             sections: Vec::new(),
             segments: Vec::new(),
             notes: Vec::new(),
+            unwind_index: None,
         };
         let head_bytes = if is_64 { 64 } else { 52 };
         elf.file.read_exact_at(&mut head[..head_bytes], 0)?;
@@ -220,6 +224,7 @@ impl ElfFile {
             };
             match self.number(one, 0, 4) as u32 {
                 LOAD => self.segments.push(segment),
+                UNWIND_INDEX => self.unwind_index = Some(segment),
                 NOTE_SEGMENT => self.notes.push((segment.offset, segment.bytes)),
                 _ => {}
             }
@@ -267,6 +272,11 @@ impl ElfFile {
             section.name = name.copied().collect();
         }
         Ok(())
+    }
+
+    /// Returns true for a file of 64 bits, with the lowest byte of a number first.
+    pub fn is_64_little(&self) -> bool {
+        self.is_64 && self.is_little
     }
 
     /// Returns the section with this name, if it has bytes in the file.

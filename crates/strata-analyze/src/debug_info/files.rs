@@ -13,6 +13,7 @@ use super::lines::KnownAddress;
 use super::lookup_limits::Budget;
 use super::stack_fields::{CodeFile, BUILD_ID};
 use super::symbols::Symbols;
+use super::unwind_table::UnwindTable;
 
 /// The most files of programs that are looked up.
 const FILES: usize = 1 << 12;
@@ -41,6 +42,7 @@ pub struct SourceOptions {
 #[derive(Clone, Default)]
 pub struct SymbolFiles {
     found: Arc<Mutex<HashMap<CodeFile, Vec<Symbols>>>>,
+    unwind: Arc<Mutex<HashMap<CodeFile, Option<Arc<UnwindTable>>>>>,
     pub(super) budget: Arc<Budget>,
 }
 
@@ -119,6 +121,35 @@ impl SymbolFiles {
             }
         }
         (address, known)
+    }
+
+    /// Returns the unwind table of a file, which is read at the first request. Only the file itself has one, and not the
+    /// file with its debug information.
+    pub(super) fn unwind_table(
+        &self,
+        options: &SourceOptions,
+        file: &CodeFile,
+    ) -> Option<Arc<UnwindTable>> {
+        let mut all = self.unwind.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(file) {
+            return known.clone();
+        }
+        if options.no_symbols || file.path.is_empty() || all.len() >= FILES {
+            return None;
+        }
+        let open = || {
+            let elf =
+                ElfFile::open(&here(options, Path::new(OsStr::from_bytes(&file.path)))?).ok()?;
+            let own = elf.build_id(BUILD_ID);
+            let is_it = file.build_id.is_empty() || own.is_empty() || own[..] == file.build_id[..];
+            if !is_it {
+                return None;
+            }
+            UnwindTable::read(&elf, &self.budget).map(Arc::new)
+        };
+        let table = open();
+        all.insert(file.clone(), table.clone());
+        table
     }
 
     /// Opens the object's own file and, if that has no lines, the file with its debug information.

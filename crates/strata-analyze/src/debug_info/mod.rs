@@ -25,6 +25,8 @@ mod stacks;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod unwind;
+mod unwind_table;
 mod variables;
 mod zstd;
 
@@ -36,4 +38,5 @@ pub use recorder_frames::is_sample;
 pub use source::ANONYMOUS;
 pub(crate) use source::NO_FRAME_POINTER;
 pub use source::{InlinedFunction, ResolvedPlace, Source, StackFrame, Stacks};
+pub(crate) use unwind::UnwoundStack;
 pub use variables::Variables;

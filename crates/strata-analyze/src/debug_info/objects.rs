@@ -16,6 +16,7 @@ use super::stack_fields::{
     DUMP_END,
 };
 use super::stacks;
+use super::unwind::StackCopy;
 
 /// The most processes that are kept, since traces are not trusted.
 const PROCESSES: usize = 1 << 14;
@@ -45,8 +46,16 @@ pub(super) struct Objects {
     version: u64,
 }
 
-/// The stacks of a record, the kernel's and the program's, and the record's process.
-pub(super) type RecordStacks = ([Option<Vec<u64>>; 2], Option<i64>);
+/// The call stacks of a record.
+#[derive(Debug)]
+pub(super) struct RecordStacks {
+    /// The kernel's and the program's.
+    pub stacks: [Option<Vec<u64>>; 2],
+    /// The copy from which the program's stack can be unwound.
+    pub copy: Option<StackCopy>,
+    /// The process.
+    pub pid: Option<i64>,
+}
 
 impl Objects {
     /// Reads the objects that the processes of these traces had before any event reports them.
@@ -316,7 +325,9 @@ impl Objects {
     pub fn stacks(&self, event: &Event<'_>) -> Option<RecordStacks> {
         let class = self.classes.get(event.class().index())?.as_ref()?;
         let place = class.stacks.as_ref()?;
-        Some((place.read(event).stacks, place.process(event, &self.threads)))
+        let stacks::Addresses { stacks, copies: [registers, memory], .. } = place.read(event);
+        let copy = StackCopy::new(&registers, memory);
+        Some(RecordStacks { stacks, copy, pid: place.process(event, &self.threads) })
     }
 
     /// Returns the object at an address of a process, from this trace, or else from the kernel's trace if there is

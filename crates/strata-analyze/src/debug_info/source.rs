@@ -10,9 +10,10 @@ use strata_ctf::read::{Event, Reader};
 
 use super::files::SourceOptions;
 use super::functions::{KernelFunctions, NamedFunction};
-use super::objects::Objects;
+use super::objects::{Objects, RecordStacks};
 use super::recorder_frames::{frames_of_recorder, is_sample};
 use super::stack_fields::{FileNumber, MappedObject};
+use super::unwind::{StackCopy, StackEnd, TableAt, Unwinder, UnwoundStack};
 
 /// The most memory for remembered places, and the memory of each in addition to its texts \[byte\].
 const PLACES_BYTES: usize = 64 << 20;
@@ -110,6 +111,7 @@ pub struct Source {
     places: HashMap<PlaceKey, Rc<ResolvedPlace>>,
     places_bytes: usize,
     kernels: KernelFunctions,
+    unwinder: Unwinder,
 }
 
 impl Default for Source {
@@ -122,6 +124,7 @@ impl Default for Source {
             options,
             places: HashMap::new(),
             places_bytes: 0,
+            unwinder: Unwinder::default(),
         }
     }
 }
@@ -202,13 +205,19 @@ impl Source {
     /// Returns true if an event that was passed to [`Source::learn`] has a call stack with an address in it.
     #[must_use]
     pub fn has_calls(&self, event: &Event<'_>) -> bool {
-        let stacks = self.objects.stacks(event).map(|(stacks, _)| stacks);
+        let stacks = self.objects.stacks(event).map(|it| it.stacks);
         stacks.iter().flatten().flatten().any(|stack| !stack.is_empty())
     }
 
     /// Returns the call stacks of an event that was passed to [`Source::learn`]; `None` if it has none.
     pub fn stacks(&mut self, event: &Event<'_>) -> Option<Stacks> {
-        let ([kernel, user], pid) = self.objects.stacks(event)?;
+        let RecordStacks { stacks: [kernel, mut user], copy, pid } = self.objects.stacks(event)?;
+        let unwound = self.unwind(event, pid, copy.as_ref(), user.as_deref());
+        let mark = unwound.as_ref().and_then(UnwoundStack::mark);
+        let mut are_callers = Vec::new();
+        if let Some(unwound) = unwound {
+            (user, are_callers) = (Some(unwound.addresses), unwound.are_callers);
+        }
         let trace = event.stream().trace();
         let symbols = match kernel.as_ref().is_some_and(|stack| !stack.is_empty()) {
             true => self.kernels.of_trace(trace.index(), trace.path()),
@@ -242,7 +251,8 @@ impl Source {
         });
         let end = user.as_ref().and_then(|stack| end_of(&self.objects, pid, stack));
         let mut in_program = |(at, address): (usize, u64)| {
-            let inside = address.saturating_sub(u64::from(at > 0));
+            let is_caller = are_callers.get(at).copied().unwrap_or(at > 0);
+            let inside = address.saturating_sub(u64::from(is_caller));
             let index = trace.index();
             let object = pid.and_then(|pid| self.objects.at(index, pid, inside)).copied();
             let generated =
@@ -261,9 +271,58 @@ impl Source {
                 let place = ResolvedPlace { function, ..ResolvedPlace::default() };
                 StackFrame { address, place: Rc::new(place) }
             }));
+            frames.extend(mark.filter(|_| end.is_none()).map(|mark| {
+                let function = mark.as_bytes().to_vec();
+                let place = ResolvedPlace { function, ..ResolvedPlace::default() };
+                StackFrame { address: 0, place: Rc::new(place) }
+            }));
             frames
         });
         Some(Stacks { kernel, user, of_recorder })
+    }
+
+    /// Returns the program's stack of an event that was passed to [`Source::learn`], unwound from the copy in its record;
+    /// `None` if it has no copy, or if the stack by frame pointers reaches further.
+    pub(crate) fn unwound(&mut self, event: &Event<'_>) -> Option<UnwoundStack> {
+        let RecordStacks { stacks: [_, user], copy, pid } = self.objects.stacks(event)?;
+        self.unwind(event, pid, copy.as_ref(), user.as_deref())
+    }
+
+    fn unwind(
+        &mut self,
+        event: &Event<'_>,
+        pid: Option<i64>,
+        copy: Option<&StackCopy>,
+        user: Option<&[u64]>,
+    ) -> Option<UnwoundStack> {
+        let (copy, pid) = (copy?, pid?);
+        let trace = event.stream().trace().index();
+        let Source { objects, options, unwinder, .. } = self;
+        let mut table_at = |address: u64| {
+            let Some(object) = objects.at(trace, pid, address) else {
+                return match objects.is_outside(pid, address) {
+                    true => TableAt::NoCode,
+                    false => TableAt::NoTable,
+                };
+            };
+            let file = objects.files.get(object.file);
+            let Some(table) = options.files.unwind_table(options, file) else {
+                return TableAt::NoTable;
+            };
+            let behind = address - object.begin;
+            let place = match object.offset {
+                Some(offset) => table.address_of(behind.saturating_add(offset)),
+                None if object.is_pic => Some(behind),
+                None => Some(address),
+            };
+            place.map_or(TableAt::NoTable, |place| TableAt::Table(table, object.file, place))
+        };
+        let unwound = unwinder.unwind(copy, &mut table_at);
+        // The walk by frame pointers is not limited to the copied part.
+        let is_longer = user.is_some_and(|user| {
+            user.len() > unwound.addresses.len() && user.starts_with(&unwound.addresses)
+        });
+        (unwound.end == StackEnd::Whole || !is_longer).then_some(unwound)
     }
 
     /// Returns the place of an address in code that a process has generated and named. `object`: what is mapped there, if

@@ -7,6 +7,10 @@ use strata_model::EnvValue;
 
 /// The names of arrays of addresses, in traces of LTTng and of Strata.
 const NAMES: [&str; 2] = ["callstack_kernel", "callstack_user"];
+/// The names of the fields with the registers of a program, and with the copy of its stack.
+const COPIES: [&str; 2] = ["user_registers", "user_stack"];
+/// The most numbers that are read of each.
+const COPIED: usize = 8192;
 
 /// The most addresses of a stack that are read.
 const FRAMES: usize = 1 << 10;
@@ -22,8 +26,17 @@ const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope:
 pub(super) struct Addresses {
     /// The kernel's stack and the program's; `None`: the record has no such stack.
     pub stacks: [Option<Vec<u64>>; 2],
-    /// The index of the stack that is being visited.
-    current: Option<usize>,
+    /// The registers of the program, and the copy of its stack; empty if the record has none.
+    pub copies: [Vec<u64>; 2],
+    /// The array that is being visited.
+    current: Option<Current>,
+}
+
+/// An array of a record, by its index among those of its kind.
+#[derive(Clone, Copy, Debug)]
+enum Current {
+    Stack(usize),
+    Copy(usize),
 }
 
 /// The fields by which the stacks and the process of a class' records are found.
@@ -41,7 +54,7 @@ impl StackFields {
     pub fn of(class: &EventClass, event: &Event<'_>) -> Option<StackFields> {
         let has = |scope: &Scope| {
             // An array is found by its first element, too; its name alone is enough.
-            NAMES.iter().any(|name| class.find_in(*scope, name).is_some())
+            NAMES.iter().chain(&COPIES).any(|name| class.find_in(*scope, name).is_some())
         };
         let scopes: Vec<Scope> = SCOPES.into_iter().filter(has).collect();
         if scopes.is_empty() {
@@ -89,10 +102,13 @@ impl StackFields {
 
 impl Visit for Addresses {
     fn unsigned(&mut self, _field: &FieldInfo, value: u64) {
-        if let Some(stack) = self.current.and_then(|at| self.stacks[at].as_mut()) {
-            if stack.len() < FRAMES {
-                stack.push(value);
-            }
+        let (array, most) = match self.current {
+            Some(Current::Stack(at)) => (self.stacks[at].as_mut(), FRAMES),
+            Some(Current::Copy(at)) => (Some(&mut self.copies[at]), COPIED),
+            None => return,
+        };
+        if let Some(array) = array.filter(|array| array.len() < most) {
+            array.push(value);
         }
     }
 
@@ -103,9 +119,13 @@ impl Visit for Addresses {
     fn text(&mut self, _field: &FieldInfo, _bytes: &[u8]) {}
 
     fn begin_array(&mut self, field: &FieldInfo, _length: u64) {
-        self.current = NAMES.iter().position(|name| field.name() == *name);
-        if let Some(at) = self.current {
-            self.stacks[at] = Some(Vec::new());
+        let find = |names: &[&str]| names.iter().position(|name| field.name() == *name);
+        let stack = find(&NAMES).map(Current::Stack);
+        self.current = stack.or_else(|| find(&COPIES).map(Current::Copy));
+        match self.current {
+            Some(Current::Stack(at)) => self.stacks[at] = Some(Vec::new()),
+            Some(Current::Copy(at)) => self.copies[at].clear(),
+            None => {}
         }
     }
 

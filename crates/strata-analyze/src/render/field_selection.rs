@@ -217,6 +217,12 @@ fn place(length: &Length) -> Option<&Location> {
     }
 }
 
+/// Returns true for the names of a copy of a program's registers and stack, from which call stacks are unwound. It is
+/// thousands of numbers, and shown only to those who name it.
+pub fn is_stack_copy(name: &str) -> bool {
+    ["user_registers", "user_stack"].contains(&name)
+}
+
 /// Returns true for integers that only a reader of the format needs, such as sizes and the packet's times.
 fn is_for_reader(integer: &Integer) -> bool {
     integer.role.is_some() || integer.clock.is_some()
@@ -242,6 +248,14 @@ impl ShownPart {
     ) -> ShownPart {
         let Some(structure) = structure else { return ShownPart::Nothing };
         let mut node = ShownField::of_structure(structure);
+        if let ShownInner::Members(nodes) = &mut node.inner {
+            let named = |name: &str| fields.is_some_and(|fields| fields.names(part, name));
+            for (member, node) in structure.members.iter().zip(nodes) {
+                let is_copy =
+                    is_stack_copy(&member.name) && matches!(member.class, FieldClass::Array(_));
+                node.shown &= !is_copy || named(&member.name);
+            }
+        }
         if let Some(fields) = fields.filter(|fields| !fields.has_whole(part)) {
             node.shown &= node.choose(structure, &fields.paths(part));
         }

@@ -8,7 +8,7 @@ use strata_timeline::{ThreadId, World};
 
 use super::wait_starts;
 use crate::debug_info::recorder_frames::{frames_of_recorder, is_sample};
-use crate::debug_info::{Source, ANONYMOUS, NO_FRAME_POINTER};
+use crate::debug_info::{Source, UnwoundStack, ANONYMOUS, NO_FRAME_POINTER};
 
 /// The most addresses of one stack that are read.
 const DEPTH_MAX: usize = 512;
@@ -226,14 +226,21 @@ impl Frames {
         scopes: StackScopes,
         pid: Option<i64>,
     ) -> (Box<[FrameId]>, bool) {
-        let (user, kernel) = scopes.read(event);
+        let (mut user, kernel) = scopes.read(event);
+        let unwound = pid.filter(|_| scopes.has_copy).and_then(|_| self.source.unwound(event));
+        let mark = unwound.as_ref().and_then(UnwoundStack::mark);
+        let mut are_callers = Vec::new();
+        if let Some(unwound) = unwound {
+            (user, are_callers) = (unwound.addresses, unwound.are_callers);
+        }
         let mut frames = Vec::with_capacity(user.len() + kernel.len());
         for (depth, &address) in user.iter().enumerate() {
+            let is_caller = are_callers.get(depth).copied().unwrap_or(depth > 0);
             let frame = match pid {
-                Some(pid) => self.user(pid, address, depth > 0),
+                Some(pid) => self.user(pid, address, is_caller),
                 None => self.of(&format!("{address:#x}")),
             };
-            let at = address.saturating_sub(u64::from(depth > 0));
+            let at = address.saturating_sub(u64::from(is_caller));
             let inlined = pid.and_then(|pid| self.inlined.get(&(pid, at)));
             frames.extend(inlined.into_iter().flatten());
             frames.push(frame);
@@ -241,6 +248,10 @@ impl Frames {
             if self.name(frame) == NO_FRAME_POINTER {
                 break;
             }
+        }
+        if let Some(mark) = mark {
+            let mark = self.of(mark);
+            frames.push(mark);
         }
         frames.reverse();
         let of_recorder = match is_sample(event.class().name()) {
@@ -294,6 +305,8 @@ pub fn short<T: AsRef<str>>(frames: &[T]) -> String {
 pub struct StackScopes {
     user: Option<Scope>,
     kernel: Option<Scope>,
+    /// True if the records have a copy of the program's stack.
+    has_copy: bool,
 }
 
 const SCOPES: [Scope; 3] = [Scope::SpecificContext, Scope::CommonContext, Scope::Payload];
@@ -305,7 +318,11 @@ impl StackScopes {
         let find = |name: &str| {
             SCOPES.into_iter().find(|&scope| class.fields(scope).any(|field| field.name() == name))
         };
-        StackScopes { user: find("callstack_user"), kernel: find("callstack_kernel") }
+        StackScopes {
+            user: find("callstack_user"),
+            kernel: find("callstack_kernel"),
+            has_copy: find("user_stack").is_some(),
+        }
     }
 
     /// Returns true if the class has a call stack.

@@ -10,6 +10,7 @@ use super::encode::{self, LengthMark};
 use super::frames::text_of;
 use super::writer::PacketWriter;
 use strata_analyze::debug_info::{NamedFunction, StackFrame, Stacks};
+use strata_analyze::render::is_stack_copy;
 use strata_analyze::render::line::{Lines, TextSink};
 use strata_analyze::render::number;
 
@@ -391,6 +392,11 @@ impl<W: Write> Visit for Annotations<'_, W> {
     }
 
     fn begin_array(&mut self, field: &FieldInfo, _: u64) {
+        // Its numbers are in the stack that is unwound from them.
+        if is_stack_copy(field.name()) {
+            self.ignored += 1;
+            return;
+        }
         self.begin(field);
         if self.ask.is_some() || self.stacks != Stacks::default() {
             self.begin_calls(field);

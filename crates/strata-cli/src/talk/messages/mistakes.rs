@@ -70,7 +70,11 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
         &["-F", "--freq", "--frequency"],
         "it is --sample, as in `strata record --sample 99`",
     ),
-    (&["record"], &["-g", "--call-graph", "--callgraph", "--backtrace"], "it is --stack, or --stack=dwarf for programs without frame pointers"),
+    (
+        &["record"],
+        &["-g", "--call-graph", "--callgraph", "--backtrace"],
+        "it is --stack, or --stack=dwarf for programs without frame pointers",
+    ),
     (&["record", "create"], &["-m", "--mmap-pages", "-b", "--buffer-size", "--buffer"], BUFFERS),
     (
         &["record"],
