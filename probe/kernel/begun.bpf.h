@@ -15,8 +15,7 @@ struct begun_call {
 	uint32_t place; /* in `syscalls` */
 	uint32_t nr;
 #ifdef STRATA_KERNEL_WAITED
-	uint64_t ip, sp;       /* where the program has called */
-	uint64_t waited;       /* how long the task was off the CPU in calls like this one [ns] */
+	uint64_t waited; /* how long the task was off the CPU in short waits of calls of this kind [ns] */
 	uint32_t is_scheduled; /* 1: the return of this call will be seen */
 	uint32_t reserved;
 #endif
