@@ -88,9 +88,31 @@ function textOf(value) {
   }
 }
 
+function numberOf(value) {
+  try {
+    return Number(value);
+  } catch (error) {
+    return 0;
+  }
+}
+
+/*
+ * Replaces objects by their texts and numbers. That may run code of the program, which may record events itself: therefore no field is
+ * written before all are replaced.
+ */
+function makePlain(kinds, values) {
+  for (let i = 0; i < kinds.length; i++) {
+    const value = values[i];
+    if ((typeof value === 'object' && value !== null) || typeof value === 'function') {
+      values[i] = kinds[i] === 's' ? textOf(value) : kinds[i] === 'b' || numberOf(value);
+    }
+  }
+}
+
 /* Writes the fields of a record. Returns their length. */
 function write(kinds, values) {
   let at = 0;
+  makePlain(kinds, values);
   for (let i = 0; i < kinds.length; i++) {
     const value = values[i];
     switch (kinds[i]) {
@@ -139,7 +161,7 @@ const OFF = { id: 0, enabled: new ArrayBuffer(4) };
 function register(name, fields, level, isSpan) {
   const names = Object.keys(fields);
   for (const field of names) {
-    if (!(fields[field] in KINDS)) {
+    if (!Object.hasOwn(KINDS, fields[field])) {
       throw new TypeError(`event '${name}': field '${field}' has type '${fields[field]}'; there are ${Object.keys(KINDS).join(', ')}`);
     }
   }

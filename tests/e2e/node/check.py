@@ -24,12 +24,14 @@ def values():
     assert "least = -9223372036854775808, most = 9223372036854775807, below = -5, half = 0.5, yes = 1" in numbers[0], numbers
     assert "least = 7, most = 0, below = 0, half = 2.5, yes = 1" in numbers[1], numbers
     assert "least = 9007199254740991, most = -9007199254740991, below = 0, half = 0, yes = 1" in numbers[2], numbers
+    assert "least = 0, most = 0, below = 0, half = 0, yes = 1" in numbers[3], numbers
     texts = [re.search(r'_text_length = (\d+), text = "(.*)", _more_length = (\d+), more = "(.*)", number = (\d+)', line).groups()
              for line in found("node:text")]
     assert texts[0] == ("3", 'é\\"', "0", "", "1"), texts[0]
     assert texts[1] == ("100000", "x" * 100_000, "150000", "€" * 50_000, "2"), texts[1][::2]
     assert texts[2] == ("8", "{ a: 1 }", "9", "undefined", "3"), texts[2]
     assert texts[3][1] == "<object without a text>" and texts[3][4] == "4", texts[3]
+    assert texts[4] == ("6", "before", "6", "inside", "5"), texts[4]
     assert "number = 7" in found("node:text/2")[0] and "number = 1" in found("node:without_provider")[0]
 
 

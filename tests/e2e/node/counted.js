@@ -24,13 +24,23 @@ function values() {
   text.record('x'.repeat(100000), '€'.repeat(50000), 2);
   text.record({ a: 1 }, undefined, 3);
   text.record({ [require('util').inspect.custom]() { throw new Error('no text'); } }, '\ud800', 4);
+  // Objects have code of their own, which fails, or records an event while a record is written.
+  const throws = { valueOf() { throw new Error('no number'); } };
+  numbers.record(throws, Object.create(null), throws, throws, throws);
+  text.record('before', { toString() { return 'unused'; }, [require('util').inspect.custom]() { step.record(0, '0/0'); return 'inside'; } }, {
+    valueOf() {
+      step.record(0, '0/0');
+      return 5;
+    },
+  });
+  events += 4;
   strata.event('without_provider', { number: 'int' }).record(1);
   strata.event('node:text', { number: 'int' }).record(7);
   events += 10;
   // What libstrata refuses is no error of the program; what the program writes wrongly is.
   strata.event('bad\n:name').record();
   strata.event('node:\0').record();
-  for (const wrong of [() => strata.event('a:b', { a: 'double' }), () => strata.event('a:b', {}, 'fatal')]) {
+  for (const wrong of [() => strata.event('a:b', { a: 'double' }), () => strata.event('a:b', { a: 'toString' }), () => strata.event('a:b', {}, 'fatal')]) {
     try {
       wrong();
     } catch (error) {
