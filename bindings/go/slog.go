@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,7 +37,13 @@ type place struct {
 	signature uint64
 }
 
-var places sync.Map // place: *class
+var (
+	places   sync.Map // place: *class
+	placesNr int32
+)
+
+// placesMax bounds what is stored of programs that make up names of attributes: what is beyond is not recorded.
+const placesMax = 1 << 14
 
 // Enabled returns whether messages of the level are asked for.
 func (h *Handler) Enabled(_ context.Context, level slog.Level) bool {
@@ -158,6 +165,14 @@ func (h *Handler) Handle(_ context.Context, record slog.Record) error {
 	})
 	found, ok := places.Load(at)
 	if !ok {
+		nr := atomic.AddInt32(&placesNr, 1)
+		if nr > placesMax {
+			atomic.AddInt32(&placesNr, -1)
+			return nil
+		}
+		if nr == placesMax {
+			complain("slog:*", fmt.Sprintf("there are %d places and names of attributes; messages of others are not recorded", placesMax))
+		}
 		found, _ = places.LoadOrStore(at, h.register(record))
 	}
 	c := found.(*class)

@@ -119,6 +119,8 @@ func main() {
 		count(1)
 	case "slog":
 		logged()
+	case "made_up":
+		madeUp()
 	case "killed":
 		goroutines()
 		fmt.Printf("%d events\n", nr)

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -29,6 +30,14 @@ func logged() {
 	slog.New(events.NewHandler(slog.LevelWarn)).Info("not asked for")
 	logger.LogAttrs(context.Background(), slog.LevelInfo+1, "level")
 	count(6)
+}
+
+// madeUp logs with names of attributes that are different each time.
+func madeUp() {
+	logger := slog.New(events.NewHandler(nil))
+	for number := 0; number < 20_000; number++ {
+		logger.Info("made up", fmt.Sprintf("of_%d", number), number)
+	}
 }
 
 func benchSlog() {

@@ -7,3 +7,5 @@ package main
 func logged() {}
 
 func benchSlog() {}
+
+func madeUp() {}
