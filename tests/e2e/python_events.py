@@ -195,6 +195,23 @@ def logged():
 
     logging.basicConfig(level=logging.DEBUG, handlers=[strata.LoggingHandler()])
     orders = logging.getLogger("shop.orders")
+
+    # A filter that takes secrets out, by another record from Python 3.12 on.
+    def without_secret(record):
+        safe = record
+        if sys.version_info >= (3, 12):
+            safe = logging.makeLogRecord(record.__dict__)
+        safe.msg = "not said"
+        return safe
+
+    secrets, handler = logging.getLogger("shop.secrets"), strata.LoggingHandler()
+    handler.addFilter(without_secret)
+    handler.addFilter(lambda record: record.levelno > logging.DEBUG)
+    secrets.addHandler(handler)
+    secrets.propagate = False
+    secrets.warning("secret")
+    secrets.debug("secret")
+    count()
     for number in range(50):
         orders.info("order %d of %s", number, "Ada")
         orders.debug("detail")
@@ -282,6 +299,31 @@ def fib(number):
     return number if number < 2 else fib(number - 1) + fib(number - 2)
 
 
+def short_threads():
+    """Threads that end leave no memory behind, however deep their calls were. It is for a process that nobody records."""
+    import strata_events as strata
+
+    def down(depth):
+        return depth and down(depth - 1)
+
+    def memory():
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def run(number):
+        for _ in range(number):
+            thread = threading.Thread(target=down, args=(250,))
+            thread.start()
+            thread.join()
+
+    assert strata.trace_functions("__main__.short_threads.<locals>.down")
+    run(300)
+    before = memory()
+    run(2000)
+    # Each has had room for 256 calls, which is 4 KiB.
+    assert memory() - before < 4 << 20, memory() - before
+
+
 def lazy():
     """Values that are not evaluated while nobody records them."""
     import strata_events as strata
@@ -299,7 +341,7 @@ def lazy():
 
 
 PARTS = {"values": values, "threads": threads, "processes": processes, "exec": executed, "killed": killed, "logging": logged,
-         "tasks": tasks, "functions": functions, "lazy": lazy}
+         "tasks": tasks, "functions": functions, "short_threads": short_threads, "lazy": lazy}
 
 
 # ---- the check ----
@@ -379,6 +421,8 @@ def check_logging(lines):
     texts = [re.search(r'message = "(.*?)", .*file = ".*python_events.py", line = \d+, .*function = "logged"', line)[1] for line in infos]
     assert texts == [f"order {number} of Ada" for number in range(50)], texts
     assert len(found(lines, "shop.orders:debug")) == 50
+    assert ['message = "not said"' in line for line in found(lines, "shop.secrets:warning")] == [True]
+    assert not found(lines, "shop.secrets:debug")
     assert 'message = "at the root"' in found(lines, "root:warning")[0]
     assert 'message = "colon"' in found(lines, "a.b:critical")[0]
     failed, = found(lines, "shop.orders:error_exception")

@@ -9,6 +9,8 @@
 
 #if PY_VERSION_HEX >= 0x030C0000
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* More functions than these share one class, with their name as a field. */
@@ -30,6 +32,7 @@ struct call {
 
 static __thread struct call *calls;
 static __thread uint32_t nr_calls, room_for_calls;
+static pthread_key_t calls_key; /* frees them at the end of the thread */
 
 static Py_ssize_t extra_index = -1;
 static PyObject *selector, *disable;
@@ -124,12 +127,13 @@ static PyObject *on_begin(PyObject *module, PyObject *const *args, Py_ssize_t na
 		return Py_NewRef(disable);
 	if (nr_calls == room_for_calls) {
 		uint32_t room = room_for_calls ? 2 * room_for_calls : 64;
-		struct call *larger = PyMem_RawRealloc(calls, room * sizeof(*calls));
+		struct call *larger = realloc(calls, room * sizeof(*calls));
 
 		if (!larger)
 			Py_RETURN_NONE;
 		calls = larger;
 		room_for_calls = room;
+		pthread_setspecific(calls_key, calls);
 	}
 	calls[nr_calls].code = args[0];
 	calls[nr_calls++].begun = span_begin(function);
@@ -194,7 +198,7 @@ static PyObject *select_functions(PyObject *module, PyObject *args)
 	(void)module;
 	if (!PyArg_ParseTuple(args, "OO", &callable, &value))
 		return NULL;
-	if (extra_index < 0)
+	if (extra_index < 0 && !pthread_key_create(&calls_key, free))
 		extra_index = PyUnstable_Eval_RequestCodeExtraIndex(function_free);
 	if (extra_index < 0)
 		return PyErr_Format(PyExc_RuntimeError, "no place for data of code objects");

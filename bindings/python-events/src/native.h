@@ -60,7 +60,8 @@ struct site {
 	uint32_t level;
 	enum site_kind kind;
 	bool is_declared; /* its one variant takes all values, converted */
-	bool is_tried;	  /* what libstrata refuses once is not tried again */
+	bool is_tried;	  /* its first variant is there, or is refused */
+	bool is_refused;  /* what libstrata refuses once is not tried again */
 	uint32_t nr_variants;
 	struct variant *variants[VARIANTS_MAX];
 	PyObject *idle; /* of spans: what is returned while nobody records */

@@ -147,11 +147,15 @@ static struct variant *site_extend(struct site *site, PyObject *const *objects)
 	uint8_t kinds[FIELDS_MAX];
 	bool is_last = site->nr_variants == VARIANTS_MAX - 1;
 
+	if (site->is_refused)
+		return NULL;
 	site->is_tried = true;
 	for (uint32_t i = 0; i < site->nr_fields; i++)
 		kinds[i] = is_last ? KIND_ANY : kind_of(objects[i]);
-	if (!site_register(site, kinds, NULL))
+	if (!site_register(site, kinds, NULL)) {
+		site->is_refused = true;
 		return NULL;
+	}
 	return site->variants[site->nr_variants - 1];
 }
 

@@ -48,8 +48,12 @@ class LoggingHandler(logging.Handler):
 
     def handle(self, record):
         """Records the message, if a filter of this handler does not refuse it."""
-        if self.filters and not self.filter(record):
-            return False
+        if self.filters:
+            kept = self.filter(record)
+            if not kept:
+                return False
+            # From Python 3.12 on a filter may return another record, such as one without secrets.
+            record = kept if isinstance(kept, logging.LogRecord) else record
         has_exception = bool(record.exc_info and record.exc_info[0])
         known = self._exceptions if has_exception else self._events
         event = known.get((record.name, record.levelno)) or self._make(record, has_exception)
