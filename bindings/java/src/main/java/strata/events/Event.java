@@ -72,8 +72,9 @@ public final class Event {
         if (isOn()) {
             if (arguments == "s") {
                 byte[] text = Values.utf8(one);
-                Values memory = Values.take(text.length);
-                Library.record(handle, 2, memory.put(text, text.length), text.length, 0);
+                int length = Math.min(text.length, Values.BYTES_MAX);
+                Values memory = Values.take(length);
+                Library.record(handle, 2, memory.put(text, length), length, 0);
                 memory.give();
             } else {
                 recordAll(one);
@@ -86,8 +87,9 @@ public final class Event {
         if (isOn()) {
             if (arguments == "is") {
                 byte[] text = Values.utf8(two);
-                Values memory = Values.take(text.length);
-                Library.record(handle, 3, one, memory.put(text, text.length), text.length);
+                int length = Math.min(text.length, Values.BYTES_MAX);
+                Values memory = Values.take(length);
+                Library.record(handle, 3, one, memory.put(text, length), length);
                 memory.give();
             } else {
                 recordAll(one, two);

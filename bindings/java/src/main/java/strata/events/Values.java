@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 /** The values of one record: words, and memory outside of the heap for what they point to. */
 final class Values {
     /** Bytes of texts and arrays of a record; no sub-buffer takes more. */
-    private static final int BYTES_MAX = 1 << 24;
+    static final int BYTES_MAX = 1 << 24;
     private static final byte[] NONE = {};
     /** Memory that is not used just now. A thread that finds none makes some. */
     private static final AtomicReferenceArray<Values> POOL = new AtomicReferenceArray<>(64);
