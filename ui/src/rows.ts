@@ -142,18 +142,23 @@ export function groupsOf(tracks: Track[]): Group[] {
 /** Says of each guest's CPU which thread of the host it is, and of that thread which CPU. */
 export function nameVirtualCpus(groups: Group[], meta: Pick<Meta, "guests" | "machines">, side: Side): void {
 	const guests = meta.guests ?? [];
-	const isHost = (machine: number) => !guests.some((it) => it.machine === machine);
+	const machines = new Set(guests.map((it) => it.machine));
+	// A trace may name many, so that none is looked for among the others.
+	const byCpu = new Map<string, string>();
+	const byThread = new Map<number, string>();
 	for (const { machine, cpus } of guests) {
-		const name = meta.machines[machine] ?? "";
 		for (const [cpu, tid] of cpus) {
-			for (const group of groups.filter((it) => it.side === side)) {
-				for (const member of group.members) {
-					if (group.machine === machine && member.cpu === cpu && group.key.startsWith("cpus-")) {
-						member.note = `thread ${tid} of the host`;
-					} else if (isHost(group.machine) && member.tid === tid && member.cpu === null) {
-						member.note = `CPU ${cpu} of ${name}`;
-					}
-				}
+			byCpu.set(`${machine}/${cpu}`, `thread ${tid} of the host`);
+			byThread.set(tid, `CPU ${cpu} of ${meta.machines[machine] ?? ""}`);
+		}
+	}
+	for (const { machine, key, members } of groups.filter((it) => guests.length > 0 && it.side === side)) {
+		for (const member of members) {
+			const isCpu = member.cpu !== null && key.startsWith("cpus-");
+			const isThread = member.tid !== null && member.cpu === null && !machines.has(machine);
+			const note = isCpu ? byCpu.get(`${machine}/${member.cpu}`) : isThread ? byThread.get(member.tid ?? 0) : undefined;
+			if (note !== undefined) {
+				member.note = note;
 			}
 		}
 	}
