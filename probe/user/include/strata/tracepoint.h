@@ -54,7 +54,8 @@
  *   strata_tracef("%d of %s", count, what);          strata_tracef:event, field msg
  *   strata_tracelog(WARNING, "%m");                  strata_tracelog:WARNING, field msg
  *
- * A mistake is an error of the compiler, whose text begins with "strata:".
+ * A mistake is an error of the compiler, whose text begins with "strata:". For a span without braces that is behind another
+ * one, C compilers have words of their own.
  */
 #ifndef STRATA_TRACEPOINT_H
 #define STRATA_TRACEPOINT_H

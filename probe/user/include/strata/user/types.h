@@ -73,7 +73,8 @@ constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
 constexpr bool is_identifier(const char *name)
 {
 	for (; *name; name++) {
-		if (__builtin_strchr(STRATA_USER_NOT_IN_NAMES, *name))
+		/* g++ takes no other character for constant here. */
+		if (!(*name & 0x80) && __builtin_strchr(STRATA_USER_NOT_IN_NAMES, *name))
 			return false;
 	}
 	return true;
@@ -179,15 +180,20 @@ constexpr bool is_identifier(const char *name)
 				  "strata: " what " " name ": " STRATA_USER_NO_IDENTIFIER)
 #else
 #define STRATA_USER_HAS(name, character) __builtin_strchr(name, character) ||
+#define STRATA_USER_HAS_4(name, a, b, c, d) \
+	STRATA_USER_HAS(name, a)            \
+	STRATA_USER_HAS(name, b) STRATA_USER_HAS(name, c) STRATA_USER_HAS(name, d)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wgcc-compat"
 static __inline__ char strata_user_is_identifier(const char *name) __attribute__((
 	unused,
-	diagnose_if(STRATA_USER_HAS(name, '"') STRATA_USER_HAS(name, '-') STRATA_USER_HAS(name, '.')
-			    STRATA_USER_HAS(name, ':') STRATA_USER_HAS(name, '/')
-				    STRATA_USER_HAS(name, ' ') STRATA_USER_HAS(name, '(')
-					    STRATA_USER_HAS(name, '+') STRATA_USER_HAS(name, '*')
-						    STRATA_USER_HAS(name, '>') 0,
+	diagnose_if(STRATA_USER_HAS_4(name, ' ', '!', '"', '#') STRATA_USER_HAS_4(
+			    name, '%', '&', '\'', '(') STRATA_USER_HAS_4(name, ')', '*', '+', ',')
+			    STRATA_USER_HAS_4(name, '-', '.', '/',
+					      ':') STRATA_USER_HAS_4(name, ';', '<', '=', '>')
+				    STRATA_USER_HAS_4(name, '?', '@', '[', '\\')
+					    STRATA_USER_HAS_4(name, ']', '^', '`', '{')
+						    STRATA_USER_HAS_4(name, '|', '}', '~', '~') 0,
 		    "strata: " STRATA_USER_NO_IDENTIFIER, "error")));
 #pragma clang diagnostic pop
 #define STRATA_USER_IDENTIFIER_ASSERT(what, name) \

@@ -79,6 +79,9 @@ STRATA_ENUM(wrong, strata_label(A, 0), strata_label_range(B, 5, 4));
 
 void mistakes(int i, double real, const char *s, const int *words)
 {
+	/* Names may have letters of any language. */
+	STRATA_TRACE(app, größe, INFO, strata_int(größe, i));
+
 	const unsigned char bytes[4] = "abc";
 	const long double longs[1] = { 1 };
 	const void *nothing = words;
@@ -358,6 +361,11 @@ void mistakes(int i, double real, const char *s, const int *words)
 /* field_with_a_dash: its name is no identifier */
 #ifdef field_with_a_dash
 	STRATA_TRACE(app, wrong, INFO, strata_string(user-name, s));
+#endif
+
+/* field_of_an_element: its name is no identifier */
+#ifdef field_of_an_element
+	STRATA_TRACE(app, wrong, INFO, strata_int(words[0], words[0]));
 #endif
 
 /* field_given_twice_among_32: strata: field fa0: the event has another field of this name */
