@@ -7,9 +7,9 @@
 use std::sync::{Arc, OnceLock};
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, EhFrameOffset, Encoding, EndianSlice,
-    Format, FrameDescriptionEntry, LittleEndian, RegisterRule, UnwindContext, UnwindExpression,
-    UnwindSection as _,
+    BaseAddresses, CfaRule, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EhFrameOffset,
+    Encoding, EndianSlice, Format, FrameDescriptionEntry, LittleEndian, ParsedEhFrameHdr,
+    RegisterRule, UnwindContext, UnwindExpression, UnwindSection as _,
 };
 
 use super::elf::{ElfFile, Section, Segment};
@@ -21,6 +21,8 @@ const TABLE_MAX: u64 = 256 << 20;
 const ENTRY_MAX: usize = 64 << 10;
 /// The memory of an entry of an index that is made here \[byte\].
 const ENTRY_BYTES: u64 = 16;
+/// The number of entries by which such an index grows at least.
+const AT_ONCE: usize = 4096;
 
 /// Number of the register with the return address, and of all registers (DWARF's numbers for x86-64).
 pub(super) const RETURN: usize = 16;
@@ -81,8 +83,8 @@ pub(super) struct UnwindTable {
     table: Part,
     /// The file's own index of the table; empty if it has none.
     index: Part,
-    /// The begins of all functions and the places of their entries, if the file has no index.
-    made: OnceLock<Vec<(u64, usize)>>,
+    /// The begins of all functions and the places of their entries, if the file has no index, and the memory of that.
+    made: OnceLock<(Vec<(u64, usize)>, Charge)>,
     segments: Vec<Segment>,
     budget: Arc<Budget>,
     _charge: Charge,
@@ -136,7 +138,8 @@ impl UnwindTable {
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         let has = |it: &&Segment| it.offset <= offset && offset - it.offset < it.bytes;
         let code = self.segments.iter().filter(|it| it.is_code).find(has);
-        code.or_else(|| self.segments.iter().find(has)).map(|it| it.address + (offset - it.offset))
+        let segment = code.or_else(|| self.segments.iter().find(has))?;
+        segment.address.checked_add(offset - segment.offset)
     }
 
     fn section(&self) -> EhFrame<Slice<'_>> {
@@ -156,46 +159,94 @@ impl UnwindTable {
         of.get(&self.section()).ok()
     }
 
+    /// Takes steps. Says so if there are none left, since calls are not unwound then.
+    fn steps(&self, steps: u64) -> bool {
+        let is_there = self.budget.steps(steps);
+        if !is_there {
+            self.budget.remark(
+                "the unwind tables of all files take too long: further calls are not unwound"
+                    .to_owned(),
+            );
+        }
+        is_there
+    }
+
+    /// Charges the steps of reading the entry at an offset of the table, and fails if it is too long. To be called before it
+    /// is read: a text in it is searched for its end.
+    fn charge(&self, at: usize) -> gimli::Result<()> {
+        let head = self.table.bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        let bytes = u32::from_le_bytes(*head.ok_or(gimli::Error::OffsetOutOfBounds)?);
+        match bytes as usize <= ENTRY_MAX && self.steps(1 + u64::from(bytes)) {
+            true => Ok(()),
+            false => Err(gimli::Error::NoEntryAtGivenOffset),
+        }
+    }
+
+    /// Reads what several entries share. Each of them reads it again.
+    fn shared<'t>(
+        &self,
+        section: &EhFrame<Slice<'t>>,
+        bases: &BaseAddresses,
+        at: EhFrameOffset,
+    ) -> gimli::Result<CommonInformationEntry<Slice<'t>>> {
+        self.charge(at.0)?;
+        section.cie_from_offset(bases, at)
+    }
+
     fn entry<'t>(
         &self,
         section: &EhFrame<Slice<'t>>,
         address: u64,
     ) -> Option<FrameDescriptionEntry<Slice<'t>>> {
         let bases = self.bases();
-        let cie = |section: &EhFrame<Slice<'t>>, bases: &BaseAddresses, offset: EhFrameOffset| {
-            section.cie_from_offset(bases, offset)
-        };
-        if let Some(header) = header(&self.index) {
-            if let Some(table) = header.table() {
+        let at = match header(&self.index).as_ref().and_then(ParsedEhFrameHdr::table) {
+            Some(index) => {
                 // A pointer of an index counts from the table in the same file, or the index is wrong.
-                let found = table.lookup(address, &bases).ok()?;
-                let at = found.direct().ok()?.checked_sub(self.table.address)?;
-                let at = EhFrameOffset(usize::try_from(at).ok()?);
-                let found = section.fde_from_offset(&bases, at, cie).ok()?;
-                return Some(found).filter(|it| it.contains(address));
+                let found = index.lookup(address, &bases).ok()?.direct().ok()?;
+                usize::try_from(found.checked_sub(self.table.address)?).ok()?
             }
-        }
-        let made = self.made.get_or_init(|| self.make_index(section));
-        let behind = made.partition_point(|(begin, _)| *begin <= address);
-        let (_, at) = made.get(behind.checked_sub(1)?)?;
-        let found = section.fde_from_offset(&bases, EhFrameOffset(*at), cie).ok()?;
+            None => {
+                let (made, _) = self.made.get_or_init(|| self.make_index(section));
+                let behind = made.partition_point(|(begin, _)| *begin <= address);
+                made.get(behind.checked_sub(1)?)?.1
+            }
+        };
+        self.charge(at).ok()?;
+        let shared = |section: &EhFrame<Slice<'t>>, bases: &BaseAddresses, at: EhFrameOffset| {
+            self.shared(section, bases, at)
+        };
+        let found = section.fde_from_offset(&bases, EhFrameOffset(at), shared).ok()?;
         Some(found).filter(|it| it.contains(address))
     }
 
-    /// Lists all entries by the begins of their functions. Entries after the first damaged one are not among them.
-    fn make_index(&self, section: &EhFrame<Slice<'_>>) -> Vec<(u64, usize)> {
+    /// Lists all entries by the begins of their functions. Entries after the first damaged one, or for which there is no
+    /// room, are not among them.
+    fn make_index(&self, section: &EhFrame<Slice<'_>>) -> (Vec<(u64, usize)>, Charge) {
         let (bases, mut all) = (self.bases(), Vec::new());
+        let mut charge = Charge::new(&self.budget);
         let mut entries = section.entries(&bases);
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(partial) = entry else { continue };
-            if !self.budget.steps(1 + ENTRY_BYTES) {
+            if !self.steps(1 + ENTRY_BYTES) {
                 break;
             }
-            let Ok(entry) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            let shared = |section: &_, bases: &_, at| self.shared(section, bases, at);
+            let Ok(entry) = partial.parse(shared) else { continue };
+            if all.len() == all.capacity() {
+                let more = (all.len() / 2).max(AT_ONCE);
+                if !charge.add(more as u64 * ENTRY_BYTES) {
+                    self.budget.remark(
+                        "there is no room for the unwind tables of all files: some calls are not unwound"
+                            .to_owned(),
+                    );
+                    break;
+                }
+                all.reserve_exact(more);
+            }
             all.push((entry.initial_address(), entry.offset()));
         }
         all.sort_unstable();
-        all
+        (all, charge)
     }
 
     /// Returns the rule at an address in the file; `None` if the table has none.
@@ -204,7 +255,7 @@ impl UnwindTable {
         let entry = self.entry(&section, address)?;
         let bytes = entry.entry_len().saturating_add(entry.cie().entry_len());
         let is_known = entry.cie().return_address_register().0 == RETURN as u16;
-        if bytes > ENTRY_MAX || !is_known || !self.budget.steps(1 + bytes as u64) {
+        if bytes > ENTRY_MAX || !is_known || !self.steps(1 + bytes as u64) {
             return None;
         }
         let bases = self.bases();
@@ -244,7 +295,7 @@ fn number(register: u16) -> Option<u8> {
     u8::try_from(register).ok().filter(|it| usize::from(*it) < REGISTERS)
 }
 
-fn header(index: &Part) -> Option<gimli::ParsedEhFrameHdr<Slice<'_>>> {
+fn header(index: &Part) -> Option<ParsedEhFrameHdr<Slice<'_>>> {
     if index.bytes.is_empty() {
         return None;
     }
@@ -291,5 +342,58 @@ impl UnwindTable {
             budget: Arc::clone(budget),
             _charge: Charge::new(budget),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes a table of `entries` functions of 16 bytes, which share an entry with a text of `bytes` bytes.
+    fn sharing(bytes: usize, entries: u64, steps: u64) -> UnwindTable {
+        let text = [b"z".to_vec(), vec![b'S'; bytes], b"\0".to_vec()].concat();
+        let shared = [&[0, 0, 0, 0, 1][..], &text, &[1, 0x78, 16, 0, 0x0c, 7, 8, 0x90, 1]].concat();
+        let mut all = [&(shared.len() as u32).to_le_bytes()[..], &shared].concat();
+        for at in 0..entries {
+            let back = all.len() as u32 + 4;
+            let words = [at * 16, 16].map(u64::to_le_bytes).concat();
+            all.extend([&21u32.to_le_bytes()[..], &back.to_le_bytes(), &words, &[0]].concat());
+        }
+        let budget = Arc::new(Budget::of(1 << 20, steps));
+        UnwindTable {
+            table: Part { bytes: all, address: 0 },
+            index: Part::default(),
+            made: OnceLock::new(),
+            segments: Vec::new(),
+            _charge: Charge::new(&budget),
+            budget,
+        }
+    }
+
+    #[test]
+    fn malicious_text_that_entries_share_costs_steps_for_each_of_them_and_is_bounded() {
+        let listed = |table: &UnwindTable| table.make_index(&table.section()).0.len();
+        let rule = |table: &UnwindTable| table.rule(1600, &mut UnwindContext::new());
+        let table = sharing(60_000, 1000, 1 << 27);
+        assert_eq!(listed(&table), 1000);
+        assert!(rule(&table).is_some_and(|rule| rule.is_signal && !rule.is_outermost));
+        assert!(table.budget.remarks().is_empty());
+        let table = sharing(60_000, 1000, 1 << 20);
+        assert!((1..20).contains(&listed(&table)));
+        assert!(table.budget.remarks()[0].contains("take too long"));
+        let table = sharing(ENTRY_MAX, 1000, 1 << 27);
+        assert_eq!((listed(&table), rule(&table)), (0, None));
+    }
+
+    #[test]
+    fn index_that_is_made_takes_no_more_memory_than_there_is() {
+        let table = sharing(1, 100_000, 1 << 27);
+        let (listed, charge) = table.make_index(&table.section());
+        let room = listed.capacity() as u64 * ENTRY_BYTES;
+        assert!((AT_ONCE..100_000).contains(&listed.len()), "{}", listed.len());
+        assert!(charge.bytes() == room && room <= 1 << 20, "{} of {room}", charge.bytes());
+        assert!(table.budget.remarks()[0].contains("no room"));
+        drop(charge);
+        assert!(Charge::new(&table.budget).add(1 << 20));
     }
 }
