@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use strata_ctf::read::{FieldInfo, Reader, Visit};
-use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structure};
+use strata_model::schema::{FieldClass, Integer, Length, Location, Member, Scope, Structure};
 
 /// A part of an event record, as lists of fields name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -250,10 +250,13 @@ impl ShownPart {
         let mut node = ShownField::of_structure(structure);
         if let ShownInner::Members(nodes) = &mut node.inner {
             let named = |name: &str| fields.is_some_and(|fields| fields.names(part, name));
+            let is_copy = |member: &Member| {
+                is_stack_copy(&member.name) && matches!(member.class, FieldClass::Array(_))
+            };
+            // One alone is a field of a program that happens to have the name.
+            let is_pair = structure.members.iter().filter(|it| is_copy(it)).count() == 2;
             for (member, node) in structure.members.iter().zip(nodes) {
-                let is_copy =
-                    is_stack_copy(&member.name) && matches!(member.class, FieldClass::Array(_));
-                node.shown &= !is_copy || named(&member.name);
+                node.shown &= !(is_pair && is_copy(member)) || named(&member.name);
             }
         }
         if let Some(fields) = fields.filter(|fields| !fields.has_whole(part)) {

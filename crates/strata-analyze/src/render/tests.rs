@@ -288,6 +288,26 @@ fn shown_of_asked_fields_are_those_and_whole_parts() {
 }
 
 #[test]
+fn copy_of_a_stack_is_shown_to_who_names_it_and_a_field_of_the_same_name_to_all() {
+    let plain = || number(None, None);
+    let array = || {
+        FieldClass::Array(Array { align: 1, length: Length::Static(2), element: Box::new(plain()) })
+    };
+    let names = ["user_registers", "user_stack"];
+    let both = structure(vec![(names[0], array()), (names[1], array()), ("a", plain())]);
+    assert_eq!(shown(&both, None).names(&both), ["a"]);
+    for name in names {
+        assert_eq!(shown(&both, Some(&[name])).names(&both), [name]);
+        assert_eq!(
+            shown(&structure(vec![(name, array()), ("a", plain())]), None),
+            ShownPart::Whole
+        );
+    }
+    let numbers = structure(vec![(names[0], plain()), (names[1], plain())]);
+    assert_eq!(shown(&numbers, None), ShownPart::Whole);
+}
+
+#[test]
 fn masked_fields_are_not_told_wherever_they_are() {
     let (plain, time) = (|| number(None, None), || number(Some(0), None));
     let option = |name: &str, at: i128, class| VariantOption {
