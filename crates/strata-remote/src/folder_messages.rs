@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::hash::Hasher as _;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -71,7 +72,7 @@ struct SentTrace {
     listed: FileStamp,
     streams: BTreeMap<u32, SentStream>,
     /// Files that are sent whole: metadata, and streams of one packet.
-    files: BTreeMap<String, FileStamp>,
+    files: BTreeMap<String, SentFile>,
     progress: Option<ProgressMark>,
 }
 
@@ -93,7 +94,8 @@ enum Found {
 #[derive(Clone, Copy, Debug, Default)]
 struct FileStamp {
     stamp: Option<(i64, i64, u64, u64)>,
-    looked: Option<Instant>,
+    /// Time at which the last change was seen, until the file was read once more after that.
+    changed: Option<Instant>,
 }
 
 impl FileStamp {
@@ -102,12 +104,30 @@ impl FileStamp {
         let found = path.symlink_metadata().ok();
         let found = found.map(|it| (it.mtime(), it.mtime_nsec(), it.len(), it.ino()));
         let is_same = found == self.stamp;
-        if !is_same {
-            self.looked = Some(Instant::now());
-        }
         self.stamp = found;
-        found.is_some() && (!is_same || self.looked.is_some_and(|at| at.elapsed() <= TICK))
+        if !is_same {
+            self.changed = Some(Instant::now());
+        }
+        let may_differ = self.changed.is_some();
+        if is_same && self.changed.is_some_and(|at| at.elapsed() > TICK) {
+            self.changed = None;
+        }
+        found.is_some() && may_differ
     }
+}
+
+/// A file that is sent whole.
+#[derive(Clone, Copy, Debug, Default)]
+struct SentFile {
+    stamp: FileStamp,
+    /// Hash of what was sent; `None` if nothing was.
+    hash: Option<u64>,
+}
+
+fn hash_of(bytes: &[u8]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -246,7 +266,9 @@ impl SentTrace {
         if !self.listed.has_changed(&self.folder) {
             return Ok(());
         }
-        for entry in std::fs::read_dir(&self.folder)?.flatten() {
+        let entries = std::fs::read_dir(&self.folder)?.flatten();
+        // Another trace may have its folder in this one.
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
             let name = entry.file_name().to_string_lossy().into_owned();
             let number = name.strip_prefix(STREAMS).and_then(|rest| rest.strip_prefix('_'));
             match number.and_then(|number| number.parse::<u32>().ok()) {
@@ -271,10 +293,15 @@ impl SentTrace {
             names.into_iter().partition(|name| name == "metadata");
         for name in first.into_iter().chain(others) {
             let path = self.folder.join(&name);
-            if !self.files.get_mut(&name).is_some_and(|stamp| stamp.has_changed(&path)) {
+            let Some(file) = self.files.get_mut(&name) else { continue };
+            if !file.stamp.has_changed(&path) {
                 continue;
             }
             let Some(bytes) = whole(&path, FRAME_BYTES_MAX - 512)? else { continue };
+            let hash = Some(hash_of(&bytes));
+            if std::mem::replace(&mut file.hash, hash) == hash {
+                continue;
+            }
             if name == "metadata" {
                 self.begin(send)?;
                 let text = std::str::from_utf8(&bytes).map_err(io::Error::other)?;
@@ -450,4 +477,23 @@ pub(crate) fn find_recording(
     let host_folder = Directory::open_in(root.as_fd(), OsStr::new(host), &above).map_err(failed)?;
     let path = above.join(name);
     Directory::open_in(host_folder.as_fd(), OsStr::new(name), &path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_is_read_once_more_after_the_tick_in_which_it_changed() {
+        let scratch = crate::testing::Scratch::new("stamp");
+        let mut stamp = FileStamp::default();
+        assert!(stamp.has_changed(&scratch.0) && stamp.has_changed(&scratch.0));
+        // The next look comes much later, and another change may have left the time as it is.
+        stamp.changed = stamp.changed.and_then(|at| at.checked_sub(2 * TICK));
+        assert!(stamp.has_changed(&scratch.0));
+        assert!(!stamp.has_changed(&scratch.0));
+        std::fs::write(scratch.0.join("file"), "").unwrap();
+        let other = scratch.0.join("file");
+        assert!(stamp.has_changed(&other) && !stamp.has_changed(&scratch.0.join("none")));
+    }
 }

@@ -59,7 +59,12 @@ impl RemoteOutput {
     pub fn begin(target: Target, recording: Recording) -> io::Result<RemoteOutput> {
         let link = Arc::new(Link::new(&target.address.to_string())?);
         if let Some(most) = target.spool {
-            link.set_spool(&spool_folder(), most)?;
+            let folder = spool_folder();
+            let spool = link.set_spool(&folder, most);
+            spool.map_err(|error| {
+                let why = format!("no spool in {}: {error}", folder.display());
+                io::Error::new(error.kind(), why)
+            })?;
         }
         let open = Open {
             version: REMOTE_VERSION,

@@ -33,8 +33,9 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// Pauses between attempts to connect: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
-/// Free space below which the copy does not grow \[byte\].
+/// Free space below which the copy does not grow, and how much it grows between two looks at that \[byte\].
 const FREE_MIN: u64 = 64 << 20;
+const LOOK_BYTES: u64 = 4 << 20;
 
 /// Where a recording is: `net://RELAY[:PORT]/HOST[/RECORDING][,certificates=DIR]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +148,15 @@ impl RemoteView {
     /// # Errors
     /// A system call failed.
     pub fn begin(address: &ViewAddress, target: Target, above: &Path) -> io::Result<RemoteView> {
+        RemoteView::begin_where(address, target, above, free_bytes)
+    }
+
+    fn begin_where(
+        address: &ViewAddress,
+        target: Target,
+        above: &Path,
+        free: fn(&Path) -> Option<u64>,
+    ) -> io::Result<RemoteView> {
         remove_abandoned(above);
         let copy = create_private(above)?;
         let lock = File::open(&copy)?;
@@ -158,6 +168,8 @@ impl RemoteView {
             address: address.clone(),
             copy: copy.clone(),
             received: None,
+            free,
+            looked_bytes: None,
         };
         let thread = std::thread::Builder::new().name("strata-view".to_owned());
         let mut view = RemoteView { copy, _lock: lock, shared, thread: None };
@@ -208,6 +220,12 @@ impl Drop for RemoteView {
         }
         let _ = std::fs::remove_dir_all(&self.copy);
     }
+}
+
+/// Returns the free space of the folder's file system \[byte\]; `None` if it is unknown.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let about = rustix::fs::statvfs(folder).ok()?;
+    Some(about.f_bavail.saturating_mul(about.f_frsize))
 }
 
 /// Begin of the names of copies.
@@ -274,16 +292,23 @@ struct Receiver {
     address: ViewAddress,
     copy: PathBuf,
     received: Option<Received>,
+    /// Function that returns the free space of a folder's file system.
+    free: fn(&Path) -> Option<u64>,
+    /// Size of the copy at the last look at the free space \[byte\]; `None`: there was none.
+    looked_bytes: Option<u64>,
 }
 
 impl Receiver {
     fn run(mut self) {
         let (mut pause, mut is_told) = (PAUSE.0, false);
-        let began = Instant::now();
+        let mut last_there = Instant::now();
         let relay = self.target.address.to_string();
         loop {
             let mut is_there = false;
             let end = self.receive(&mut is_there, is_told);
+            if is_there {
+                last_there = Instant::now();
+            }
             let why = match end {
                 End::Over => break,
                 End::Failed(why) => {
@@ -293,7 +318,8 @@ impl Receiver {
                 End::Broken(why) => why,
             };
             let mut state = self.shared.lock();
-            if state.folder.is_none() && began.elapsed() > GREET {
+            // A long recording takes more than one connection until all that it had at first is here.
+            if state.folder.is_none() && last_there.elapsed() > GREET {
                 state.failure = Some(format!("the relay {relay}: {why}"));
                 break;
             }
@@ -448,20 +474,31 @@ impl Receiver {
         let taken = received.take(&said);
         taken.map_err(|problem| {
             End::Failed(format!("the copy cannot be continued: {}", problem.why))
-        })
+        })?;
+        let bytes = received.bytes();
+        match self.looked_bytes.is_some_and(|before| bytes - before < LOOK_BYTES) {
+            true => Ok(()),
+            false => self.look_at_space(),
+        }
     }
 
-    /// Notes that all is here that the relay's files had at this time.
-    fn looked(&mut self, now_ns: i64) -> Result<(), End> {
-        let Some(received) = &mut self.received else { return Err(End::Over) };
-        let free = rustix::fs::statvfs(&self.copy).map(|about| about.f_bavail * about.f_frsize);
-        if free.is_ok_and(|free| free < FREE_MIN) {
+    /// Returns an error if there is too little space for a copy that grows.
+    fn look_at_space(&mut self) -> Result<(), End> {
+        self.looked_bytes = self.received.as_ref().map(Received::bytes);
+        if (self.free)(&self.copy).is_some_and(|free| free < FREE_MIN) {
             return Err(End::Failed(format!(
                 "the copy in {} is full: less than {} MiB are free there. Set TMPDIR to a folder with more space",
                 self.copy.display(),
                 FREE_MIN >> 20
             )));
         }
+        Ok(())
+    }
+
+    /// Notes that all is here that the relay's files had at this time.
+    fn looked(&mut self, now_ns: i64) -> Result<(), End> {
+        self.look_at_space()?;
+        let Some(received) = &mut self.received else { return Err(End::Over) };
         let mut state = self.shared.lock();
         state.now_ns = Some(now_ns);
         state.folder.get_or_insert_with(|| received.path().to_owned());
@@ -497,6 +534,35 @@ fn receive(connection: &mut Connection, frames: &mut Frames) -> io::Result<bool>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Scratch;
+    use std::io::{Read as _, Write as _};
+
+    #[test]
+    fn copy_on_a_full_disk_ends_before_all_that_the_relay_has_is_there() {
+        let scratch = Scratch::new("view-full");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = listener.local_addr().unwrap();
+        let address = ViewAddress::parse(&format!("net://{relay}/box")).unwrap();
+        let target = address.target().unwrap();
+        let view = RemoteView::begin_where(&address, target, &scratch.0, |_| Some(FREE_MIN - 1));
+        let view = view.unwrap();
+        let (mut socket, _) = listener.accept().unwrap();
+        let shown = ToViewer::Shown {
+            version: VIEW_VERSION,
+            recording: Uuid([7; 16]),
+            session: "s".into(),
+        };
+        let begin = FromRecorder::Begin { id: 0, layer: "user".into(), process: None };
+        // It never says that it has looked: there is always more.
+        socket.write_all(&[shown.encode(), begin.encode()].concat()).unwrap();
+        let _ = socket.read_to_end(&mut Vec::new());
+        while view.failure().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(view.failure().unwrap().contains("is full"), "{:?}", view.failure());
+        drop(view);
+        assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0);
+    }
 
     #[test]
     fn address_of_a_recording_names_relay_host_and_recording() {

@@ -256,18 +256,21 @@ impl Sender {
 /// there was something.
 fn receive(connection: &mut Connection, frames: &mut Frames) -> io::Result<bool> {
     let (mut buffer, mut came) = ([0; 4096], false);
-    while let Some(bytes) = connection.receive(&mut buffer)? {
-        if bytes == 0 {
-            // Process what arrived before the end first.
-            return if came { Ok(true) } else { Err(ErrorKind::ConnectionAborted.into()) };
-        }
+    loop {
+        // Process what arrived before the end first: the reason for it may be among that.
+        let bytes = match connection.receive(&mut buffer) {
+            Ok(None) => return Ok(came),
+            Ok(Some(0)) | Err(_) if came => return Ok(true),
+            Ok(Some(0)) => return Err(ErrorKind::ConnectionAborted.into()),
+            Ok(Some(bytes)) => bytes,
+            Err(error) => return Err(error),
+        };
         frames.push(buffer.get(..bytes).unwrap_or_default());
         came = true;
         if frames.held() > FRAMES_MAX {
             return Err(io::Error::other("it sends more than a relay has to say"));
         }
     }
-    Ok(came)
 }
 
 /// Replaces control characters in a text of the relay, so that it is safe to print.

@@ -19,9 +19,11 @@ use crate::recording_state::recording_in;
 
 /// The most viewers at the same time.
 const VIEWERS_MAX: u64 = 64;
-/// Shortest pause between two looks at a recording, and how many times as long as a look it is at least.
+/// Shortest pause between two looks at a recording, and how many times as long as a look it is at least, up to the longest
+/// one: a viewer takes a relay that says nothing for half a minute for dead.
 const PAUSE: Duration = Duration::from_millis(100);
 const LOOK_SHARE: u32 = 10;
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Longest time in which a viewer takes nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes that are gathered before they are sent \[byte\].
@@ -159,7 +161,7 @@ pub(super) fn serve(
             return Ok(());
         }
         if !looked.has_more {
-            wait(desk, connection, PAUSE.max(began.elapsed() * LOOK_SHARE))?;
+            wait(desk, connection, (began.elapsed() * LOOK_SHARE).clamp(PAUSE, PAUSE_MAX))?;
         }
     }
 }
