@@ -198,11 +198,11 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         let kept = KeptPlan { stop_ends: true, ..KeptPlan::new(plan, flags.group.clone()) };
         let claim = background::claim(name)?;
         if kept.plan.transient.is_none() {
-            return serve(claim, kept, may_lack_kernel);
+            return serve(claim, kept, (may_lack_kernel, false));
         }
         // The command's exit status is that of the session, and whoever waits for named processes reads it, too.
         let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
-        let ending = Ending { is_strict: flags.strict, is_quiet: flags.quiet };
+        let ending = Ending { is_strict: flags.strict, is_quiet: flags.quiet, ..Ending::default() };
         return stand(claim, kept, Some(at_once), ending);
     }
     let spawned = background::spawn(name, flags.has_command(), Until::Records)?;
@@ -315,10 +315,15 @@ pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
 }
 
 /// Runs the session in this process, and starts it at once. `may_lack_kernel` allows it to continue without the kernel
-/// if only the kernel's part fails.
-pub fn serve(claim: Claim, kept: KeptPlan, may_lack_kernel: bool) -> Result<u8> {
+/// if only the kernel's part fails. `is_service`: see [`Ending`].
+pub fn serve(
+    claim: Claim,
+    kept: KeptPlan,
+    (may_lack_kernel, is_service): (bool, bool),
+) -> Result<u8> {
     let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
-    let status = stand(claim, kept, Some(at_once), Ending::default())?;
+    let ending = Ending { is_service, ..Ending::default() };
+    let status = stand(claim, kept, Some(at_once), ending)?;
     // Losses were reported; they are no failure that starting the service again would repair.
     Ok(if status == 1 { 0 } else { status })
 }
@@ -330,15 +335,20 @@ pub struct Ending {
     pub is_strict: bool,
     /// True to print no more than warnings.
     pub is_quiet: bool,
+    /// True if this process is what a service manager has started. A session in the background is not, even if it was begun
+    /// from within a service: the end of the session is not the end of that service.
+    pub is_service: bool,
 }
 
 /// Runs the session's own process. Returns the exit status.
 pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, ending: Ending) -> Result<u8> {
-    let mut manager = ServiceManager::of_environment();
+    let mut manager = ending.is_service.then(ServiceManager::of_environment);
     // The report says it as well, which whoever waits for a command or a process reads.
     let tells_at_end = !kept.plan.transient.is_none();
     let mut hear = |notice| {
-        manager.hear(&notice, Instant::now());
+        if let Some(manager) = &mut manager {
+            manager.hear(&notice, Instant::now());
+        }
         let weight = match notice {
             Notice::WaitingForCommand { .. } | Notice::WaitingForDescendants => Weight::Talk,
             Notice::NoKernel(_) if tells_at_end => return,

@@ -174,7 +174,7 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
         if flags.foreground {
             let kept = KeptPlan { file: Some(killed_sessions::name_of(&path)), ..kept };
             let kept = killed_sessions::goes_on(&claim, &path)?.unwrap_or(kept);
-            return serve(claim, kept.beside(), false);
+            return serve(claim, kept.beside(), (false, true));
         }
         background::leave_terminal();
         return stand(claim, kept, None, Ending::default());
