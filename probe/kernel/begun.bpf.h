@@ -16,6 +16,7 @@ struct begun_call {
 	uint32_t nr;
 #ifdef STRATA_KERNEL_WAITED
 	uint64_t waited; /* how long the task was off the CPU in short waits of calls of this kind [ns] */
+	uint64_t switches; /* how often the task has left a CPU, including the time that is noted */
 	uint32_t is_scheduled; /* 1: the return of this call will be seen */
 	uint32_t reserved;
 #endif

@@ -50,6 +50,7 @@ struct {
 
 struct task_struct___waited {
 	unsigned int flags;
+	unsigned long nvcsw, nivcsw;
 } STRATA_CORE;
 
 /* Whole, since types of functions are compared by kinds. */
@@ -112,6 +113,14 @@ STRATA_INLINE int is_of_kernel(const struct task_struct *task)
 	return !!(of->flags & TASK_IS_OF_KERNEL);
 }
 
+/* Returns how often a task has left a CPU. Switches are not seen while nothing is recorded. */
+STRATA_INLINE uint64_t switches_of(const struct task_struct *task)
+{
+	const struct task_struct___waited *of = (const struct task_struct___waited *)task;
+
+	return of->nvcsw + of->nivcsw;
+}
+
 /*
  * Returns whether a task with these registers is in a call that is recorded. What interrupts a program has a negative
  * number, and a call that has got its result is over: its task may still be preempted on the way to the program.
@@ -150,6 +159,7 @@ static __attribute__((noinline)) int call_leaves(struct task_struct *task)
 	/* The others have their arguments when they return. */
 	if (is_execve(mark->place))
 		read_arguments(regs, mark->argument);
+	mark->switches = switches_of(task);
 	mark->time = bpf_ktime_get_ns();
 	return 0;
 }
@@ -164,6 +174,11 @@ static __attribute__((noinline)) int call_goes_on(struct task_struct *task)
 
 	if (!mark || !mark->time || mark->is_scheduled)
 		return 0;
+	/* It is another call, whose begin was not seen. */
+	if (mark->switches != switches_of(task)) {
+		mark->time = 0;
+		return 0;
+	}
 	away = bpf_ktime_get_ns() - mark->time;
 	mark->waited += away;
 	if (away < SLOWER_NS / 2 && mark->waited < WAITED_SHORT * SLOWER_NS)
