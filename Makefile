@@ -16,9 +16,10 @@ PROGRAMS := $(MAKE) --no-print-directory -f tests/programs/Makefile
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
 # Of them those that say in their head why nothing may run beside them.
 ALONE_TESTS = $(shell grep -l '^\# Alone: ' $(SYSTEM_TESTS))
-# Of the others those in a machine of their own, and what builds most: they take the longest. The oldest kernel's verifier
-# refuses what newer ones load, which is found nowhere else: it is the one of the five that `make test` boots.
-EMULATED = $(filter tests/vm/%,$(SYSTEM_TESTS))
+# Of the others those in a machine of their own, and those that read the largest files: they take the longest. The oldest
+# kernel's verifier refuses what newer ones load, which is found nowhere else: it is the one of the five that `make test`
+# boots.
+EMULATED = $(filter tests/vm/% tests/fault/growth,$(SYSTEM_TESTS))
 FUZZ = $(filter tests/fuzz/%,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
@@ -107,7 +108,7 @@ nightly:
 	+@$(PLAN) | grep -E -e '$(NIGHTLY)' >build/nightly.list
 	+@$(MAKE) --no-print-directory product static
 	@{ cat build/nightly.list; echo 'env PROFILE=dist tools/gate/install'; echo 'tests/fuzz/run --seconds 60'; \
-		echo 'tests/fleet/tools/run'; } | \
+		echo 'tests/fleet/tools/run'; printf 'env ALL=1 %s\n' tests/fault/growth tests/interop/debug_names; } | \
 		ALWAYS=1 tools/run-tests -t 3600 -
 	+@$(MAKE) --no-print-directory soak
 
