@@ -3,9 +3,9 @@
  * waited.bpf.h - records calls that waited for long, without a program at each call.
  *
  * A call that takes a millisecond has nearly always left its CPU. Two programs at each entry and exit, to find the few slow
- * ones among all, took a sixth of a redis' throughput. So here the scheduler's switches are looked at instead:
+ * ones among all, took a fifth of a redis' throughput and more. So here the scheduler's switches are looked at instead:
  *
- *   a task leaves its CPU in a call ──▶ the time, the call and its arguments are noted with the task
+ *   a task leaves its CPU in a call ──▶ the time and the call are noted with the task; arguments are read at the return
  *   it comes back, and was away for half of `slower` ──▶ the kernel is asked to run call_returns() in that task before
  *                                                          it returns to the program
  *   call_returns() ──▶ both ends are recorded, as record_slow() does, if `slower` has passed since it left

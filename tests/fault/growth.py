@@ -433,7 +433,7 @@ KINDS = {
         large_tables, bases, links, objects, sections, packed, bombs, inline_texts,
     )
 }
-# What else reads long is tried by `make nightly`: variants of these kinds, whose bounds are in the crates' unit tests, too.
+# The others, which take most of the time, are tried by `make nightly`.
 DAILY = (
     inlined, blocks, symbols, sparse, compressed, forks, changed_forks, places, threads, stacks, waits, units, links, bombs,
 )
