@@ -11,63 +11,54 @@
 //! destroy   stops and joins the layers, completes the traces, and returns the report
 //! ```
 //!
+//! `channels.rs` makes and changes layers, `trigger_actions.rs` runs triggers, `status.rs` says how it is going.
 //! All of this is done by the thread that calls [`Engine::serve`]; other threads reach it through [`Orders`]. The layers
 //! of `strata record` exist before the engine does, and no request changes them: see [`Fixed`].
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use strata_collect::Keep;
 use strata_remote::Destination;
 
-use crate::daemon::persistent::{ChannelKept, KernelKept};
-use crate::daemon::slots::{ChannelSlots, Slots};
+use crate::daemon::persistent::KernelKept;
+use crate::daemon::slots::Slots;
 use crate::error::SessionError;
 use crate::options::{KernelOptions, Options};
-use crate::output::folder::below as output_below;
 use crate::output::folder_mark::Made;
-use crate::plan::{
-    Action, Change, Channel, ChannelOf, LayerOf, Plan, PlanError, Settle, Trigger, Until, CHANNEL,
-};
+use crate::plan::{LayerOf, Plan, Settle, Until};
 use crate::record::command::Inherited;
-use crate::record::launch::launch;
-use crate::record::watched::Watched;
-use crate::report::advice::advise;
-use crate::report::gaps::{losses, FoundGaps};
-use crate::report::{Counts, EndReason, NoKernel, Notice, EVERY_TRACEPOINT};
+use crate::report::{Counts, EndReason, Notice};
 use crate::session::budget::Budget;
-use crate::session::clock::wall_ns;
 use crate::session::control::{ControlRequest, Orders};
 use crate::session::disk::{DiskLimit, LowSpace};
-use crate::session::layer::{Context, Inheritance, Layer, LayerStatus, Wanted};
 use crate::session::recording::Recording;
 use crate::session::resources::Resources;
 use crate::session::shared::Shared;
 use crate::session::snapshot;
 use crate::session::state::SessionState;
-use crate::session::status::{
-    recorded_events, ChannelStatus, EventStatus, FlushStatus, Status, StatusFacts, TriggerStatus,
-};
+use crate::session::status::{recorded_events, TriggerStatus};
 use crate::session::stop::Stop;
 use crate::session::watch::Watch;
 use crate::session::Session;
 pub(crate) use begun::{Begun, Fixed};
-use checks::{check_kernel_rules, check_probes};
-use event_status::event_status;
-use layers::of_plan;
 pub(crate) use layers::{LayerMaker, Layers};
-use triggers::{Triggers, Watcher};
+use made_channel::MadeChannel;
+use triggers::Triggers;
 pub(crate) use words::in_words;
 use words::said;
 
 mod begun;
+mod channels;
 mod checks;
 mod event_status;
 mod layers;
+mod made_channel;
+mod status;
 pub mod trigger;
+mod trigger_actions;
 mod triggers;
 mod watching;
 mod words;
@@ -75,30 +66,6 @@ mod words;
 /// The most requests that are performed before the session looks at its ends, triggers and disk again. Clients wait for
 /// the answer to one request before they send the next, so more of them do not wait longer.
 const REQUESTS_AT_ONCE: usize = 32;
-/// The most losses by CPU in the status of a running session.
-const LOSSES_SHOWN: usize = 96;
-
-/// A channel that has a layer. Its index in `made` is that of its layer in the session.
-struct MadeChannel {
-    layer: LayerOf,
-    channel: String,
-    wanted: Wanted,
-    /// The request with which the layer was created.
-    first: Wanted,
-    /// The options with which the channel was created, which do not change.
-    options: Options,
-    is_paused: bool,
-}
-
-impl MadeChannel {
-    /// Returns whether this is the kernel's channel of a session with a command or named processes, and nobody has named
-    /// the kernel's events, neither at the beginning nor later.
-    fn is_kernel_by_default(&self, plan: &Plan) -> bool {
-        let by_default = !plan.transient.is_none() && plan.transient.kernel_by_default;
-        let is_it = self.layer == LayerOf::Kernel && self.channel == CHANNEL;
-        by_default && is_it && self.wanted.rules == self.first.rules
-    }
-}
 
 /// A session that exists, until it is destroyed.
 pub(crate) struct Engine<'a> {
@@ -116,9 +83,9 @@ pub(crate) struct Engine<'a> {
     pub(crate) slots: Option<Arc<Slots>>,
     pub(crate) kept: Option<Arc<KernelKept>>,
     pub(crate) inherited: Option<Inherited>,
-    /// True if the session was restored after a kill; see [`Context::is_again`].
+    /// True if the session was restored after a kill; see [`crate::session::layer::Context::is_again`].
     pub(crate) is_again: bool,
-    /// Folders of earlier sessions of this name, over all channels; see [`Context::before`].
+    /// Folders of earlier sessions of this name, over all channels; see [`crate::session::layer::Context::before`].
     pub(crate) before: Vec<PathBuf>,
     /// True if the trace was still in memory at the last check.
     was_early: bool,
@@ -401,32 +368,6 @@ impl<'a> Engine<'a> {
         self.resources.snapshot(&self.session, asked);
     }
 
-    /// Starts to record; without the kernel, if recording the kernel fails and `may_lack_kernel` allows it.
-    pub(crate) fn start_at_once(
-        &mut self,
-        may_lack_kernel: bool,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(), SessionError> {
-        let Err(error) = self.start(notify) else { return Ok(()) };
-        // What was interrupted has not failed.
-        self.check_stop()?;
-        if !may_lack_kernel || matches!(error, SessionError::Command(_)) {
-            return Err(error);
-        }
-        let (layer, channel) = (LayerOf::Kernel, CHANNEL.to_owned());
-        let without = Change::DisableChannel(ChannelOf { layer, channel });
-        let started = self.change(&without, notify).and_then(|()| self.start(notify));
-        if started.is_err() {
-            return Err(error);
-        }
-        let why = in_words(&error);
-        notify(Notice::NoKernel(NoKernel { why: why.clone(), is_failure: true }));
-        if !self.plan.transient.is_none() {
-            self.begun.own.no_kernel = Some(NoKernel { why, is_failure: true });
-        }
-        Ok(())
-    }
-
     /// # Errors
     /// A stop was requested.
     fn check_stop(&self) -> Result<(), SessionError> {
@@ -439,462 +380,6 @@ impl<'a> Engine<'a> {
         let shared = Arc::clone(&self.resources.context.shared);
         let watch = Watch::new(&shared, stop, Instant::now());
         self.destroy(EndReason::Asked(None), watch, notify);
-    }
-
-    /// Starts or resumes recording.
-    fn start(&mut self, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
-        self.seek(notify);
-        self.apply(self.plan.clone(), true, notify)?;
-        self.state = SessionState::Recording;
-        if self.since.is_none() {
-            self.since = Some(Instant::now());
-            self.resources.bound_leavings(&self.plan.snapshot_folders());
-        }
-        Ok(())
-    }
-
-    /// Pauses recording.
-    fn pause(&mut self, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
-        if self.state == SessionState::Recording {
-            self.apply(self.plan.clone(), false, notify)?;
-            self.state = SessionState::Stopped;
-        }
-        Ok(())
-    }
-
-    fn change(
-        &mut self,
-        change: &Change,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(), SessionError> {
-        let replaces = change.each().iter().any(|one| matches!(one, Change::Replace(_)));
-        if replaces && self.state != SessionState::Created {
-            let (what, why) = ("load", "the session was started already. Make another one");
-            return Err(PlanError::Nothing { what, why }.into());
-        }
-        let plan = self.plan.changed(change)?;
-        for one in change.each() {
-            match one {
-                Change::EnableEvent(asked) if asked.probe => check_probes(&plan, &asked.rules)?,
-                Change::EnableEvent(asked)
-                    if asked.layer == LayerOf::Kernel && asked.sample.is_none() =>
-                {
-                    check_kernel_rules(&asked.rules, asked.filter.as_deref())?;
-                }
-                _ => {}
-            }
-        }
-        plan.check_triggers_of_command()?;
-        self.arm(&plan, false, notify)?;
-        let done = self.apply(plan, self.state == SessionState::Recording, notify);
-        self.triggers.keep(&self.plan, notify);
-        self.seek(notify);
-        done
-    }
-
-    /// Creates and changes layers as `plan` requires, which then becomes the session's plan. If any layer fails,
-    /// everything stays as it was.
-    fn apply(
-        &mut self,
-        plan: Plan,
-        records: bool,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(), SessionError> {
-        let mut changes = Vec::new();
-        for (index, made) in self.made.iter().enumerate() {
-            let Some(channel) = plan.channel(made.layer, &made.channel) else { continue };
-            let fixed = plan.fixed(channel);
-            if made.options.is_other_buffer(&fixed) {
-                return Err(SessionError::Missing {
-                    layer: made.layer.name(),
-                    what: format!(
-                        "channel '{}' has its buffers since it was started: another loss mode, size, number or \
-                         flush period",
-                        made.channel
-                    ),
-                });
-            }
-            let wanted = plan.wanted(channel)?;
-            if plan.is_on(channel) && wanted != made.wanted {
-                changes.push((index, wanted));
-            }
-        }
-        let mut new = Vec::new();
-        let begins = self.made.is_empty() && records && !self.has_launched;
-        let is_made = |channel: &Channel| {
-            self.made.iter().any(|one| one.layer == channel.layer && one.channel == channel.name)
-        };
-        for channel in plan.channels.iter().filter(|one| plan.is_on(one)) {
-            if is_made(channel) {
-                continue;
-            }
-            if self.has_launched {
-                let (layer, name) = (channel.layer.name(), &channel.name);
-                let what = format!(
-                    "channel '{name}' is new, and the command is recorded by those from before its start: another one"
-                );
-                return Err(SessionError::Missing { layer, what });
-            }
-            if records {
-                new.push(self.make(&plan, channel, notify)?);
-            }
-        }
-        self.tell(&changes)?;
-        self.add(&plan, new, begins, notify)?;
-        for (index, wanted) in changes {
-            self.made[index].wanted = wanted;
-        }
-        self.plan = plan;
-        for (index, made) in self.made.iter_mut().enumerate() {
-            let channel = self.plan.channel(made.layer, &made.channel);
-            let is_on = records && channel.is_some_and(|channel| self.plan.is_on(channel));
-            let Some(layer) = self.session.layer(index) else { continue };
-            match (is_on, made.is_paused) {
-                (true, true) => layer.set_paused(false),
-                (false, false) => layer.set_paused(true),
-                _ => {}
-            }
-            made.is_paused = !is_on;
-        }
-        Ok(())
-    }
-
-    /// Adds new layers, and starts the command with the first ones.
-    fn add(
-        &mut self,
-        plan: &Plan,
-        new: Vec<(MadeChannel, Box<dyn Layer>)>,
-        begins: bool,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(), SessionError> {
-        let asked = &plan.transient;
-        let command = self.inherited.as_ref().filter(|_| begins && !asked.command.is_empty());
-        if command.is_some() {
-            self.check_stop()?;
-        }
-        let (made, layers): (Vec<_>, Vec<_>) = new.into_iter().unzip();
-        let folders = made.iter().map(|one: &MadeChannel| folder_of(&one.channel));
-        let layers = layers.into_iter().zip(folders).collect();
-        let unpreloaded = &mut self.begun.unpreloaded;
-        let mut start = |inheritance: &Inheritance<'_>| {
-            let Some(inherited) = command else { return Ok(None) };
-            let (running, observer) = launch(asked, inherited, inheritance)?;
-            *unpreloaded = observer;
-            Ok(Some(running))
-        };
-        let running = self.session.add(layers, &mut start, &mut |notice| {
-            notify(notice);
-            std::ops::ControlFlow::Continue(())
-        })?;
-        self.has_launched |= running.is_some();
-        self.made.extend(made);
-        self.begun.running = running;
-        if begins && !asked.pids.is_empty() && !self.session.knows_processes() {
-            let (watched, absent) = Watched::new(&asked.pids);
-            self.begun.watched = Some(watched);
-            if !self.has_applications() {
-                self.begun.absent = absent;
-            }
-        }
-        Ok(())
-    }
-
-    fn has_applications(&self) -> bool {
-        self.made.iter().any(|one| one.layer == LayerOf::User)
-    }
-
-    /// Changes layers. If one cannot be changed, the layers before it are changed back.
-    fn tell(&mut self, changes: &[(usize, Wanted)]) -> Result<(), SessionError> {
-        for (number, (index, wanted)) in changes.iter().enumerate() {
-            let Some(layer) = self.session.layer(*index) else { continue };
-            let Err(error) = layer.change(wanted) else { continue };
-            for (index, _) in &changes[..number] {
-                let before = &self.made[*index].wanted;
-                if let Some(Err(error)) =
-                    self.session.layer(*index).map(|layer| layer.change(before))
-                {
-                    let name = &self.made[*index].channel;
-                    let why = format!("channel '{name}' cannot be changed back: {error}");
-                    self.resources.context.shared.fail(why);
-                }
-            }
-            let made = &self.made[*index];
-            return Err(self.of_channel(made.layer, &made.channel, of_plan(error)));
-        }
-        Ok(())
-    }
-
-    /// Adds the channel's name to an error, unless the channel belongs to the watcher of a trigger, whose name nobody
-    /// knows.
-    fn of_channel(&self, layer: LayerOf, channel: &str, error: SessionError) -> SessionError {
-        match self.name.is_empty() {
-            true => error,
-            false => error.of_channel(layer.name(), channel),
-        }
-    }
-
-    /// Creates the layer of a channel.
-    fn make(
-        &self,
-        plan: &Plan,
-        channel: &Channel,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(MadeChannel, Box<dyn Layer>), SessionError> {
-        self.make_layer(plan, channel, notify)
-            .map_err(|error| self.of_channel(channel.layer, &channel.name, error))
-    }
-
-    fn make_layer(
-        &self,
-        plan: &Plan,
-        channel: &Channel,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(MadeChannel, Box<dyn Layer>), SessionError> {
-        let options = plan.options_of(channel)?;
-        let wanted = plan.wanted(channel)?;
-        let (resources, below) = (&self.resources.context, folder_of(&channel.name));
-        let context = Arc::new(Context {
-            shared: Arc::clone(&resources.shared),
-            machine: resources.machine.of_mode(options.mode),
-            created: resources.created.clone(),
-            output: output_below(below.as_deref(), &resources.output),
-            keep: match options.hold {
-                true => Keep::Hold,
-                false => Keep::Write { flush: options.flush },
-            },
-            time: resources.time.clone(),
-            slots: self
-                .slots
-                .clone()
-                .map(|all| ChannelSlots { all, channel: channel.name.clone() }),
-            kept: self
-                .kept
-                .clone()
-                .filter(|_| channel.layer == LayerOf::Kernel)
-                .map(|all| ChannelKept { all, channel: channel.name.clone() }),
-            is_again: self.is_again,
-            before: self
-                .before
-                .iter()
-                .map(|one| one.join(below.as_deref().unwrap_or("")))
-                .collect(),
-        });
-        let kernel = || plan.channel(LayerOf::Kernel, CHANNEL).is_some_and(|one| plan.is_on(one));
-        let asked = (&options, &wanted.rules[..], plan.transient.kernel_by_default && kernel());
-        let mut layer = self.maker.make(channel.layer, asked, &context, notify)?;
-        // The kernel's layer begins without rules; the options of applications already contain rules and contexts.
-        if channel.layer == LayerOf::Kernel || wanted.is_more_than_rules() {
-            layer.change(&wanted).map_err(of_plan)?;
-        }
-        let (of, name) = (channel.layer, channel.name.clone());
-        let first = wanted.clone();
-        let made =
-            MadeChannel { layer: of, channel: name, wanted, first, options, is_paused: false };
-        Ok((made, layer))
-    }
-
-    /// Returns the status of the session, which runs `command`.
-    fn status(&self, command: Option<u32>) -> Status {
-        let layers = self.session.statuses();
-        // The whole status must fit a message.
-        let most = (LOSSES_SHOWN / self.plan.channels.len().max(1)).max(1);
-        let channels: Vec<ChannelStatus> = self
-            .plan
-            .channels
-            .iter()
-            .map(|channel| self.channel_status(channel, &layers, most))
-            .collect();
-        let on = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
-        let events: Vec<&EventStatus> = on.filter(|event| event.enabled).collect();
-        let triggers = self.trigger_statuses();
-        let gaps = FoundGaps {
-            rules: events
-                .iter()
-                .any(|event| event.matched == Some(0) && event.rule != EVERY_TRACEPOINT),
-            filters: events.iter().any(|event| event.is_never),
-            triggers: triggers.iter().any(|one| one.report().is_some()),
-            discarded: channels.iter().any(|one| !one.discards.is_empty()),
-            ..FoundGaps::default()
-        };
-        let facts = StatusFacts {
-            state: self.state,
-            since: self.since,
-            has_plan: self.fixed.is_none(),
-            command,
-            holds: self.plan.snapshot,
-            settle: self.settle().map(|settle| FlushStatus {
-                folder: settle.folder.to_string_lossy().into_owned(),
-                size: settle.size,
-                is_full: self.resources.context.shared.must_wait(),
-            }),
-            retention: self.resources.retention(!self.plan.snapshot_folders().is_empty()),
-            channels,
-            tracked: self.plan.tracked.clone(),
-            triggers,
-            remarks: &self.remarks,
-            gaps,
-        };
-        facts.status(&self.resources, &layers)
-    }
-
-    fn channel_status(
-        &self,
-        channel: &Channel,
-        layers: &[LayerStatus],
-        most: usize,
-    ) -> ChannelStatus {
-        let is_of = |one: &MadeChannel| one.layer == channel.layer && one.channel == channel.name;
-        let index = self.made.iter().position(is_of);
-        let status = index.and_then(|index| layers.get(index));
-        let counted = status.map(|status| Counts {
-            discarded: status.losses.discarded,
-            demand: status.losses.demand,
-            ..Counts::default()
-        });
-        let options = self.plan.fixed(channel);
-        // A restored layer, or one whose buffers were too large for this kernel, has other sizes than planned.
-        let made = status.map(|status| (status.buffers.subbuf_bytes, status.buffers.nr_subbufs));
-        let (subbuf_size, num_subbuf) = made
-            .filter(|(size, _)| *size > 0)
-            .unwrap_or((options.subbuf_bytes, options.nr_subbufs));
-        ChannelStatus {
-            figures: status.map(|status| status.figures).unwrap_or_default(),
-            layer: channel.layer,
-            channel: channel.name.clone(),
-            enabled: channel.enabled,
-            is_made: index.is_some(),
-            loss: match options.mode {
-                strata_model::LossMode::Discard => "discard",
-                strata_model::LossMode::Overwrite => "overwrite",
-            },
-            subbuf_size,
-            num_subbuf,
-            contexts: self.plan.contexts(channel),
-            fill: status.map(|status| status.fill),
-            history_seconds: status.and_then(|status| status.history_seconds),
-            discards: status
-                .zip(counted.as_ref())
-                .map(|(status, counted)| losses(counted, &status.losses.streams, wall_ns(), most))
-                .unwrap_or_default(),
-            advice: status
-                .zip(counted.as_ref())
-                .and_then(|(status, counted)| advise(counted, &status.buffers)),
-            events: channel.events.iter().map(|event| event_status(event, status)).collect(),
-        }
-    }
-
-    /// Returns the status of each trigger.
-    fn trigger_statuses(&self) -> Vec<TriggerStatus> {
-        let has_programs = self.made.iter().any(|one| one.layer == LayerOf::User);
-        self.triggers.statuses(self.state != SessionState::Created && !has_programs)
-    }
-
-    /// Creates the triggers that `plan` has and the session has not. Existing triggers stay until the session has the
-    /// plan: see [`Triggers::keep`]. `may_lack`: true for a plan that was once possible; triggers without matching
-    /// events are then kept.
-    ///
-    /// # Errors
-    /// A trigger cannot be created; then none is.
-    pub(crate) fn arm(
-        &mut self,
-        plan: &Plan,
-        may_lack: bool,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<(), SessionError> {
-        let mut new = Vec::new();
-        for trigger in self.triggers.missing(plan) {
-            match self.watcher(plan, trigger, notify) {
-                Ok(watcher) => new.push((trigger, Ok(watcher))),
-                Err(error) if may_lack && error.is_of_what_is_there() => {
-                    new.push((trigger, Err(in_words(&error))));
-                }
-                Err(error) => {
-                    let made = new.into_iter().filter_map(|(_, watcher)| watcher.ok());
-                    made.for_each(|watcher| self.triggers.let_go(watcher));
-                    return Err(error);
-                }
-            }
-        }
-        for (trigger, watcher) in new {
-            self.triggers.add(trigger, watcher, self.signals);
-        }
-        Ok(())
-    }
-
-    /// Searches again for the events of triggers that had none.
-    fn seek(&mut self, notify: &mut dyn FnMut(Notice)) {
-        for index in 0..self.triggers.all.len() {
-            let Some(trigger) = self.triggers.all[index].lacking() else { continue };
-            let found = self.watcher(&self.plan, &trigger, notify);
-            let found = found.map_err(|error| in_words(&error));
-            self.triggers.all[index].sought(found, self.signals);
-        }
-    }
-
-    /// Creates the watcher for the events of a trigger; `None` if the trigger waits for something else.
-    ///
-    /// # Errors
-    /// The watcher cannot be created; nothing is left of it.
-    fn watcher(
-        &self,
-        plan: &Plan,
-        trigger: &Trigger,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<Option<Box<dyn Watcher + 'a>>, SessionError> {
-        if let Some(selection) = trigger.when.selection() {
-            if selection.layer == LayerOf::Kernel {
-                let rules = std::slice::from_ref(&selection.rule);
-                check_kernel_rules(rules, selection.filter.as_deref())?;
-            }
-        }
-        let Some(watching) = plan.watching(trigger) else { return Ok(None) };
-        let empty = Plan { channels: Vec::new(), ..watching.clone() };
-        let memory = Arc::clone(self.resources.context.shared.memory());
-        let mut watcher = Engine::new("", empty, false, Rc::clone(&self.maker), memory)?;
-        watcher.apply(watching, true, notify)?;
-        Ok(Some(Box::new(watcher)))
-    }
-
-    /// Checks what has happened since the last call, and runs triggers.
-    fn look_around(&mut self, signals: u64, notify: &mut dyn FnMut(Notice)) {
-        self.signals = signals;
-        let ends = self.triggers.new_ends(self.session.look_around());
-        self.triggers.look_at_detaching();
-        let now = Instant::now();
-        for index in 0..self.triggers.all.len() {
-            self.triggers.all[index].look_around(now, signals, &ends);
-            self.act(index, notify);
-        }
-    }
-
-    /// Performs the actions of a trigger that need no waiting.
-    fn act(&mut self, index: usize, notify: &mut dyn FnMut(Notice)) {
-        while let Some(action) = self.triggers.all[index].next() {
-            let done = match action {
-                Action::Start => said(self.start(notify)),
-                Action::Stop => said(self.pause(notify)),
-                Action::Run { command } => {
-                    self.triggers.all[index].run(&self.name, &command, self.inherited.as_ref());
-                    Ok(())
-                }
-                Action::Rotate => {
-                    self.resources.rotate(self.triggers.all[index].rotate());
-                    Ok(())
-                }
-                Action::Snapshot { folder } => self.save(index, folder.as_deref()),
-            };
-            if let Err(why) = done {
-                self.triggers.all[index].fail(why);
-            }
-        }
-    }
-
-    fn save(&mut self, index: usize, folder: Option<&Path>) -> Result<(), String> {
-        let (reply, done) = channel();
-        let to = self.plan.to.clone().filter(|_| folder.is_none());
-        let path = self.triggers.all[index].save(folder, to.as_ref(), done)?;
-        self.snapshot(path, to, reply);
-        Ok(())
     }
 
     /// Ends the session and completes its traces.
@@ -974,12 +459,6 @@ fn options(plan: &Plan) -> Options {
         ..Options::default()
     };
     plan.transient.of_whom(all)
-}
-
-/// Returns the folder of a channel's traces; `None` for the default channel, whose traces lie where `strata record`
-/// puts them.
-fn folder_of(channel: &str) -> Option<String> {
-    (channel != CHANNEL).then(|| channel.to_owned())
 }
 
 #[cfg(test)]

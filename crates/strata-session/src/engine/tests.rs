@@ -1,19 +1,21 @@
 //! Tests of a session's calls of its layers, and of its state after a layer has refused a change.
 
 use std::cell::RefCell;
+use std::sync::mpsc::channel;
 use std::sync::Mutex;
 
+use strata_collect::Keep;
 use strata_kernel::CallStacks;
 
 use super::*;
 use crate::plan::tracked::Tracked;
 use crate::plan::{
-    Action, ChannelChange, ChannelOf, Condition, EnableEvents, How, Selection, Trigger,
+    Action, Change, ChannelChange, ChannelOf, Condition, EnableEvents, How, Selection, Trigger,
 };
 use crate::report::gaps::Gap;
 use crate::scratch_tests::Scratch;
 use crate::session::control::controls;
-use crate::session::layer::{LayerEnd, LayerRule};
+use crate::session::layer::{Context, Layer, LayerEnd, LayerRule, Wanted};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::threads::{Ask, Cut};
