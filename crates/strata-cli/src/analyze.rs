@@ -1,6 +1,5 @@
 //! The command `strata analyze`: reports on where the time went.
 
-pub mod common;
 mod cpu;
 mod diff;
 mod files;
@@ -13,6 +12,7 @@ mod markdown;
 mod memory;
 mod offcpu;
 mod process_selection;
+pub mod report_command;
 pub mod report_text;
 pub mod rows;
 mod spans;

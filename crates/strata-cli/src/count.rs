@@ -15,7 +15,7 @@ use strata_session::report::{CommandEnd, EndReason, Notice};
 use strata_session::some_are_there;
 use strata_session::stop::Stop;
 
-use crate::analyze::common::{Format, ROWS};
+use crate::analyze::report_command::{Format, ROWS};
 use crate::flags::processes::{found, parse_process, AskedProcess};
 use crate::flags::rules::parse_kernel_rules;
 use crate::reading::selection::parse_filter;

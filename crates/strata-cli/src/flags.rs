@@ -69,11 +69,11 @@ use sessions::{
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
 mod auto;
+pub mod background_plan;
 pub mod boot;
 pub mod completions;
 mod examples;
 mod guest;
-pub mod kept;
 pub mod live;
 pub mod output_format;
 mod probes;

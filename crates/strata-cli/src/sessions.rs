@@ -30,9 +30,9 @@ use strata_kernel::CallStacks;
 use strata_session::daemon::{process, AtOnce};
 use strata_session::plan::{Change, Plan};
 use strata_session::report::Notice;
-use strata_session::{some_are_there, KeptPlan};
+use strata_session::{some_are_there, RestorePlan};
 
-use crate::flags::kept::Planned;
+use crate::flags::background_plan::Planned;
 use crate::flags::output_format::AnswerFlags;
 use crate::flags::relay::absolute_to;
 use crate::flags::sessions::{
@@ -142,7 +142,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     match flags.of_session {
         true => {
             background::leave_terminal();
-            let kept = KeptPlan::new(plan, flags.group.clone());
+            let kept = RestorePlan::new(plan, flags.group.clone());
             stand(background::claim(&flags.name)?, kept, None, Ending::default())
         }
         false => {
@@ -195,7 +195,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     check_keep(&plan)?;
     if flags.of_session {
         background::leave_terminal();
-        let kept = KeptPlan { stop_ends: true, ..KeptPlan::new(plan, flags.group.clone()) };
+        let kept = RestorePlan { stop_ends: true, ..RestorePlan::new(plan, flags.group.clone()) };
         let claim = background::claim(name)?;
         if kept.plan.transient.is_none() {
             return serve(claim, kept, (may_lack_kernel, false));
@@ -318,7 +318,7 @@ pub fn began(name: &str, pid: u32, next: &str, answer: &AnswerFlags) -> u8 {
 /// if only the kernel's part fails. `is_service`: see [`Ending`].
 pub fn serve(
     claim: Claim,
-    kept: KeptPlan,
+    kept: RestorePlan,
     (may_lack_kernel, is_service): (bool, bool),
 ) -> Result<u8> {
     let at_once = AtOnce { may_lack_kernel, is_ready: service::is_ready };
@@ -341,7 +341,12 @@ pub struct Ending {
 }
 
 /// Runs the session's own process. Returns the exit status.
-pub fn stand(claim: Claim, kept: KeptPlan, at_once: Option<AtOnce>, ending: Ending) -> Result<u8> {
+pub fn stand(
+    claim: Claim,
+    kept: RestorePlan,
+    at_once: Option<AtOnce>,
+    ending: Ending,
+) -> Result<u8> {
     let mut manager = ending.is_service.then(ServiceManager::of_environment);
     // The report says it as well, which whoever waits for a command or a process reads.
     let tells_at_end = !kept.plan.transient.is_none();
@@ -405,7 +410,7 @@ fn start_one(flags: &StartFlags, folder: Folder, name: String) -> Result<u8> {
     if flags.of_session {
         background::leave_terminal();
         let claim = folder.claim(&name)?;
-        let kept = KeptPlan::of(&claim)?;
+        let kept = RestorePlan::of(&claim)?;
         return stand(claim, kept.anew(), None, Ending::default());
     }
     let was_killed = folder.is_killed(&name);

@@ -27,8 +27,8 @@ use strata_ring::{Channel as Ring, Pin};
 
 use crate::collector::now_ns;
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::output::Output;
+use crate::physical_addresses::Memory;
 use crate::sink::{Body, MemoryReader, Sink};
 
 /// The longest time for which the host may accept nothing. Time in which a virtual machine is paused does not count.

@@ -1,7 +1,7 @@
 //! The folder of a trace.
 
+use crate::end_mark_writer;
 use crate::error::Error;
-use crate::mark;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -88,7 +88,7 @@ impl Directory {
     /// Locks the folder, so that readers take the trace for one that is being recorded, although it has an end mark
     /// already.
     pub fn lock(&self) {
-        mark::lock(self.as_fd());
+        end_mark_writer::lock(self.as_fd());
     }
 
     fn make(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<Self, Error> {
@@ -211,8 +211,8 @@ impl Directory {
     /// # Errors
     /// A system call failed.
     pub fn begin(&self) -> Result<(), Error> {
-        mark::lock(self.as_fd());
-        mark::begin_mark(self.as_fd(), &self.path, &EndMark::RECORDING)
+        end_mark_writer::lock(self.as_fd());
+        end_mark_writer::begin_mark(self.as_fd(), &self.path, &EndMark::RECORDING)
     }
 
     /// Writes the progress mark, which says how far the trace is written.
@@ -246,7 +246,7 @@ impl Directory {
         // From now on the mark says more. What cannot be removed is of no interest to who finds the mark.
         let _ = fs::unlinkat(&self.fd, progress_mark::FILE, fs::AtFlags::empty());
         let mark = EndMark { ending, losses, files, bytes, session: None };
-        mark::end_mark(self.as_fd(), &self.path, &mark)
+        end_mark_writer::end_mark(self.as_fd(), &self.path, &mark)
     }
 
     /// Writes the file of a stream with one packet, `header` and then `body`, wholly or not at all. The trace's

@@ -33,7 +33,7 @@ use crate::number::Number;
 use crate::parse::LeafSpans;
 use crate::pattern::Pattern;
 use crate::ranges::{contradict, line};
-use crate::similar::similar;
+use crate::similar_names::similar;
 use crate::Filter;
 
 /// A probable mistake in a filter. `Display` is one line; [`Hint::caret`] shows the place.

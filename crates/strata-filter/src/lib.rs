@@ -50,7 +50,7 @@ mod parse;
 mod pattern;
 mod process_name;
 mod ranges;
-mod similar;
+mod similar_names;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -70,7 +70,7 @@ pub use limits::{MAX_DEPTH, MAX_LENGTH};
 pub use number::{Number, GREATEST, LEAST};
 pub use pattern::{Pattern, PatternPart};
 pub use process_name::means_process;
-pub use similar::{distance, distance_within, similar};
+pub use similar_names::{distance, distance_within, similar};
 
 /// A filter, with its text and its expression.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! A filter only has plain numbers: a time becomes nanoseconds and a size bytes, as in the fields of records.
 
 use crate::number::{Number, GREATEST, LEAST};
-use crate::similar::distance;
+use crate::similar_names::distance;
 
 /// Quantities that have units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

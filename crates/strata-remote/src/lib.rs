@@ -15,7 +15,7 @@
 //! folder_names.rs         which names may become folders                                    the relay's side
 //! recording_state.rs         what is remembered of a recording beside its traces
 //! host_clock.rs    the clock of a recorder's host, in the relay's time
-//! received.rs      one recording: messages to files
+//! recording_writer.rs      one recording: messages to files
 //! memory.rs        memory for messages, of all connections together
 //! disk_sync.rs       forcing files to the disk, for all recordings at once
 //! server.rs        listening, a thread for each recorder, limits
@@ -51,8 +51,8 @@ mod live_view;
 mod memory;
 mod output;
 mod prometheus;
-mod received;
 mod recording_state;
+mod recording_writer;
 mod relay_link;
 mod remote_view;
 mod sender;

@@ -21,7 +21,7 @@ use strata_relay::{Frames, FromRecorder, FromViewer, ToRecorder, ToViewer, Watch
 use crate::connection::{Connection, Until};
 use crate::destination::{Destination, DestinationError};
 use crate::folder_names;
-use crate::received::{host_folder, Kept, Received};
+use crate::recording_writer::{host_folder, Kept, Received};
 use crate::sender::{printable, Target};
 
 /// Begin of the address of a recording at a relay.

@@ -35,19 +35,19 @@ use crate::disk_sync::{Durable, SyncFigures};
 use crate::event::{Log, RelayEvent};
 use crate::folder_names;
 use crate::memory::{Memory, Part};
-use crate::received::{host_folder, Kept, Parked, Problem, Received};
 use crate::recording_state::recording_in;
+use crate::recording_writer::{host_folder, Kept, Parked, Problem, Received};
 
+mod disconnected_recordings;
 mod ended_recordings;
 mod limits;
 mod metrics;
-mod parked;
 mod viewer;
 mod wall_clock;
 
+use disconnected_recordings::ParkedRecordings;
 pub use ended_recordings::KeepRules;
 pub use limits::{Limits, ViewRights};
-use parked::ParkedRecordings;
 use viewer::{ViewDesk, ViewEnd};
 use wall_clock::{clock_ns, WallClock};
 

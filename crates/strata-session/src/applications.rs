@@ -20,9 +20,9 @@ use strata_user::{
     ProgramListener, Rules, SessionSpec, ENVIRONMENT,
 };
 
+use crate::applications::cgroup_ids::with_group_numbers;
 use crate::applications::combined_rules::lowered;
 use crate::applications::filter_check::Filtered;
-use crate::applications::group_numbers::with_group_numbers;
 use crate::applications::known_processes::Reasons;
 use crate::applications::lttng::OfCommand;
 use crate::applications::registry::{
@@ -46,9 +46,9 @@ use crate::session::shared::LayerLosses;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 use crate::sizes::{BuffersOf, Hardware};
 
+mod cgroup_ids;
 pub mod combined_rules;
 pub mod filter_check;
-mod group_numbers;
 pub mod known_processes;
 pub mod loaded_objects;
 pub mod lttng;

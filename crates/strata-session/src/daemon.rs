@@ -4,10 +4,10 @@
 //! ```text
 //! process.rs             the session's own process, and what it cleans up at the end
 //! server.rs              answers commands at the session's socket
-//! kept_plan.rs           the plan as a file, from which a killed session is restored
+//! restore_plan.rs           the plan as a file, from which a killed session is restored
 //! persistent.rs          recording that goes on in the kernel after a kill
 //! slots.rs, fdstore*.rs  programs' memory, held by another process in case this one is killed
-//! held_rings.rs          the kernel's rings, held in the same way
+//! fdstore_rings.rs          the kernel's rings, held in the same way
 //! ```
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use strata_kernel::tracefs::Tracefs;
 use strata_kernel::Inside;
 use strata_user::Clock;
 
-use crate::daemon::held_rings::count_left;
+use crate::daemon::fdstore_rings::count_left;
 use crate::daemon::persistent::KernelKept;
 use crate::daemon::slots::Slots;
 use crate::engine::{in_words, Engine, Layers};
@@ -36,10 +36,10 @@ use crate::session::stop::Stop;
 
 pub mod fdstore;
 pub mod fdstore_process;
-pub(crate) mod held_rings;
-pub mod kept_plan;
+pub(crate) mod fdstore_rings;
 pub mod persistent;
 pub mod process;
+pub mod restore_plan;
 pub mod server;
 pub mod slots;
 

@@ -41,7 +41,7 @@ use strata_kernel::{
 };
 use strata_ring::Channel;
 
-use crate::daemon::held_rings::HeldRings;
+use crate::daemon::fdstore_rings::FdstoreRings;
 use crate::error::SessionError;
 use crate::options::{KernelOptions, Options};
 use crate::output::describe::new_uuid;
@@ -117,7 +117,7 @@ pub(crate) struct KernelLayer {
     names: name_tracking::NameSearch,
     mode: LossMode,
     /// The rings' memory in the fdstore, kept until all of it is read.
-    _held: Option<HeldRings>,
+    _held: Option<FdstoreRings>,
 }
 
 /// The programs of this layer in the kernel.

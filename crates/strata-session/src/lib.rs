@@ -5,7 +5,7 @@
 //! engine.rs          one session, whoever asked for it: requests, changes, triggers, the reason to end, the report
 //! record.rs          `strata record`: begins the layers and the command of its flags
 //! daemon.rs          a persistent session, and what continues after it is killed
-//!   process.rs       its process; server.rs: answers commands; kept_plan.rs: restores it after a kill
+//!   process.rs       its process; server.rs: answers commands; restore_plan.rs: restores it after a kill
 //! session.rs         start, run, stop, destroy over any layers
 //!   layer.rs         the interface of a layer
 //!   resources.rs     shared by `record` and persistent sessions: output, snapshots, report
@@ -42,8 +42,8 @@ mod sizes;
 
 pub use daemon::fdstore::FdStore;
 pub use daemon::fdstore_process::open_fdstore;
-pub use daemon::kept_plan::{KeptPlan, KeptPlanError};
 pub use daemon::persistent::KernelKept;
+pub use daemon::restore_plan::{RestorePlan, RestorePlanError};
 pub use daemon::server::{ControlServer, SessionOf};
 pub use daemon::slots::Slots;
 pub use error::SessionError;

@@ -43,10 +43,10 @@
 //! files. Nothing allocates on that path. All tables have limits, since traces are not trusted: what exceeds one is
 //! unknown.
 
-mod before;
 mod counters;
 mod exec;
-mod hidden;
+mod hidden_threads;
+mod initial_state;
 mod requests;
 mod softirqs;
 mod spans;

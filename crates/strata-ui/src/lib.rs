@@ -8,8 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod answers;
-mod awaited;
-mod command;
 mod connections;
 mod counter_coding;
 mod critical_path;
@@ -25,25 +23,27 @@ mod outline;
 mod overview;
 mod query;
 mod readers;
+mod recorded_command;
 mod records;
 mod report;
 mod request_guard;
 mod rights;
 mod saved_page;
 mod server;
-mod shown;
+mod shown_trace;
 mod slice_sums;
 mod snapshots;
 mod start_server;
 #[cfg(test)]
 mod testing;
 mod token_file;
+mod waiting_page;
 
-pub use awaited::{Awaited, Opener};
 pub use request_guard::Token;
 pub use rights::give_up_root;
 pub use saved_page::SavedPage;
-pub use shown::{Source, Traces};
+pub use shown_trace::{Source, Traces};
 pub use snapshots::{SnapshotTaker, Snapshots};
 pub use start_server::{save, Ready, Server, StartError};
 pub use token_file::token_of;
+pub use waiting_page::{Awaited, Opener};

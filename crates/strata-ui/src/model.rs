@@ -15,10 +15,10 @@ use strata_ctf::read::{
 use strata_timeline::span_roles;
 use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline};
 
-use crate::command::Recorders;
 use crate::guests::{guests_of, Guest};
 use crate::lane_builder::Maker;
 use crate::overview::{Gap, Gaps, Overview};
+use crate::recorded_command::Recorders;
 
 /// Number of messages after which the pass lets requests read the model: less than a millisecond.
 const CHUNK: u32 = 4096;

@@ -45,7 +45,7 @@ use crate::query::Query;
 use crate::records::records;
 use crate::report::{compare, compare_command, report};
 use crate::request_guard::{check_source, check_token, Token};
-use crate::shown::{now, pass, Shown, Traces};
+use crate::shown_trace::{now, pass, Shown, Traces};
 use crate::slice_sums::slice_sums;
 use crate::snapshots::Snapshots;
 

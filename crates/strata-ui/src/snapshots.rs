@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use strata_ctf::read::Reader;
 
-use crate::shown::{Source, Traces};
+use crate::shown_trace::{Source, Traces};
 
 /// Takes a snapshot, and returns its folder and how that is typed in a shell.
 pub type SnapshotTaker = Box<dyn FnMut() -> Result<(PathBuf, String), String> + Send>;

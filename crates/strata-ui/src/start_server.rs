@@ -7,14 +7,14 @@ use std::sync::Arc;
 use strata_analyze::counters::CounterRule;
 use strata_ctf::read::{Follow, Reader, TimeRange};
 
-use crate::awaited::{await_in_thread, Awaited};
 use crate::model::SharedModel;
 use crate::request_guard::Token;
 use crate::rights;
 use crate::saved_page::{page, SavedPage, SavedTrace};
 use crate::server::{serve, App};
-use crate::shown::{pass, Shown, Traces};
+use crate::shown_trace::{pass, Shown, Traces};
 use crate::snapshots::Snapshots;
+use crate::waiting_page::{await_in_thread, Awaited};
 
 /// Why the server cannot start.
 #[derive(Debug)]

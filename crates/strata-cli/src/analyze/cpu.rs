@@ -9,9 +9,9 @@ use strata_ctf::read::TimeRange;
 use strata_report::{Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::hidden_threads;
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, few, length, subject};
 use crate::reading::selection::{refused, TIMES};

@@ -24,10 +24,10 @@ use strata_report::{Columns, Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
-use super::common::{nothing, CommonFlags, Format, Made, NamesFlags, PairFlags};
 use super::flame::folded_weights;
 use super::markdown::markdown;
 use super::process_selection::is_wanted;
+use super::report_command::{nothing, CommonFlags, Format, Made, NamesFlags, PairFlags};
 use super::report_text::show;
 use super::rows::length;
 use crate::reading::selection::{OfFlags, SYNTAX};

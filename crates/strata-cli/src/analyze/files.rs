@@ -10,8 +10,8 @@ use strata_analyze::short::result_text;
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length};
 use crate::reading::number_parser::nr_kept;

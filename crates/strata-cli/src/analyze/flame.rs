@@ -11,9 +11,9 @@ use strata_analyze::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
 use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
-use super::common::{nothing, Format, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
 use super::functions;
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{nothing, Format, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
 use super::report_text::in_format;
 use crate::reading::selection::{OfFlags, SYNTAX};
 use crate::stdout;

@@ -7,7 +7,7 @@ use strata_analyze::reports::frames::OTHERS;
 use strata_analyze::reports::functions::{functions, heaviest, Function, Stack};
 use strata_report::{Columns, Document, Part, Unit, Value};
 
-use super::common::{Format, Made, ROWS};
+use super::report_command::{Format, Made, ROWS};
 use super::rows::length;
 use crate::talk::units::counted;
 

@@ -4,7 +4,7 @@ use strata_analyze::reports::Label;
 use strata_report::Value;
 use strata_timeline::HiddenThread;
 
-use super::common::Made;
+use super::report_command::Made;
 use super::rows::{length, name};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};

@@ -10,8 +10,8 @@ use strata_analyze::reports::{ExecutedProcesses, Label, LockNames, QUANTILE_ERRO
 use strata_report::{Columns, Document, Figure, Part, Record, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length, name};
 use super::wait_text::{self, what_text};

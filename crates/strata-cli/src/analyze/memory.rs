@@ -10,8 +10,8 @@ use strata_analyze::reports::Label;
 use strata_report::{Columns, Document, Part, Record, Table, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::process_selection::{MineFlags, WantedProcesses, Whose, BY_OF};
+use super::report_command::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{length, name, subject};
 use crate::reading::selection::{refused, TIMES};

@@ -6,8 +6,8 @@ use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::Made;
 use super::hidden_threads;
+use super::report_command::Made;
 use super::report_text::show;
 use super::rows::{by, length, name};
 use super::threads::{ThreadsFlags, DELAYS_MAX};

@@ -7,7 +7,7 @@ use strata_analyze::render::TimeZone;
 use strata_analyze::stats::time_of_day;
 use strata_report::{csv, members, Branch, Document, Part, Table as Rows, Unit, Value};
 
-use super::common::{CommonFlags, Format, Made};
+use super::report_command::{CommonFlags, Format, Made};
 use super::rows::{self, bar, exactness, histogram, length, long_bar, more, name, section, spread};
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Cell, Table, DIM, HEAD};

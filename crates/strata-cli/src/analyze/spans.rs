@@ -10,8 +10,8 @@ use strata_report::{Branch, Columns, Document, Figure, Part, Table, Unit, Value}
 use strata_session::stop::Stop;
 use strata_timeline::{SpanRole, SpanRoles, Spent, Timeline};
 
-use super::common::{CommonFlags, Made, PairFlags, EXIT_STATUS};
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{CommonFlags, Made, PairFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length, name};
 use super::wait_text::{self, wait_text};

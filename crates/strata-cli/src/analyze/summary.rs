@@ -18,9 +18,11 @@ use strata_report::{Columns, Document, Part, Unit, Value};
 use strata_session::stop::Stop;
 use strata_timeline::{span_roles, ThreadId, Timeline, World};
 
-use super::common::{nothing, say_blind, CommonFlags, Format, Made, NamesFlags, EXIT_STATUS};
 use super::hidden_threads;
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{
+    nothing, say_blind, CommonFlags, Format, Made, NamesFlags, EXIT_STATUS,
+};
 use super::report_text::show;
 use super::rows::{length, name, subject};
 use super::summary_next::{next, NextParts};

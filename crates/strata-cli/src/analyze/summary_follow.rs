@@ -12,8 +12,8 @@ use strata_session::stop::Stop;
 use strata_text::json::compact;
 use strata_timeline::{begin, span_roles, Passed, Timeline};
 
-use super::common::{Format, Made};
 use super::process_selection::Whose;
+use super::report_command::{Format, Made};
 use super::report_text;
 use super::summary::{Empty, SummaryCounters, SummaryFlags};
 use crate::count::screen::draw;

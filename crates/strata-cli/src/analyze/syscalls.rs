@@ -9,8 +9,8 @@ use strata_ctf::read::Reader;
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{nothing, CommonFlags, Made, EXIT_STATUS};
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{nothing, CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length};
 use crate::reading::number_parser::nr_kept;

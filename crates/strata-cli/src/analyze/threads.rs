@@ -10,9 +10,9 @@ use strata_ctf::read::Reader;
 use strata_report::{Columns, Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::common::{say_blind, CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::hidden_threads;
 use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::report_command::{say_blind, CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length, name, subject};
 use super::wait_text::{self, wait_text};

@@ -15,8 +15,10 @@ use strata_report::{Branch, Document, Part, Record, Table, Unit, Value};
 use strata_session::stop::Stop;
 use strata_timeline::{RequestKind, SpanRoles, Timeline};
 
-use super::common::{nothing, say_blind, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
 use super::process_selection::{is_named, is_wanted};
+use super::report_command::{
+    nothing, say_blind, CommonFlags, Format, Made, PairFlags, EXIT_STATUS,
+};
 use super::report_text::show;
 use super::rows::{length, name, subject};
 use super::wait_text::{self, wait_text};

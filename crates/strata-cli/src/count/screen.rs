@@ -7,7 +7,7 @@ use strata_analyze::render::TimeZone;
 use strata_report::{csv, members, Document};
 use strata_text::json::compact;
 
-use crate::analyze::common::Format;
+use crate::analyze::report_command::Format;
 use crate::analyze::report_text;
 use crate::stdout;
 

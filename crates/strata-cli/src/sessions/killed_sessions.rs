@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value};
 use strata_control::{Claim, ControlError, Folder, PLAN};
-use strata_session::{KeptPlan, Status};
+use strata_session::{RestorePlan, Status};
 
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -22,13 +22,13 @@ use crate::talk::units::shell_word;
 ///
 /// # Errors
 /// The session was begun in another way, or from another file, so that its user does not expect it to continue here.
-pub fn goes_on(claim: &Claim, file: &Path) -> Result<Option<KeptPlan>> {
+pub fn goes_on(claim: &Claim, file: &Path) -> Result<Option<RestorePlan>> {
     let name = claim.name();
     if claim.kept(PLAN).is_err() {
         return Ok(None);
     }
     let shown = shell_word(&file.display().to_string());
-    let (weight, text, kept) = match KeptPlan::of(claim) {
+    let (weight, text, kept) = match RestorePlan::of(claim) {
         Ok(kept) if kept.file != Some(name_of(file)) => {
             return Err(ControlError::Killed { name: name.to_owned() }).with_context(|| {
                 format!("{shown} is not what it was loaded from, by --foreground")
@@ -54,7 +54,7 @@ pub fn name_of(file: &Path) -> String {
 
 /// Returns the status of a killed session as `strata status` shows it.
 pub fn status(folder: &Folder, name: &str) -> Map<String, Value> {
-    let kept = KeptPlan::left(folder, name).ok();
+    let kept = RestorePlan::left(folder, name).ok();
     let plan = kept.as_ref().map(|kept| &kept.plan);
     let status = serde_json::to_value(Status::killed(plan));
     let mut facts = match status {
@@ -87,7 +87,7 @@ pub fn remedy(name: &str) -> String {
 
 /// Returns a message on where a killed session has written its trace.
 pub fn written(folder: &Folder, name: &str) -> Result<String> {
-    Ok(match KeptPlan::left(folder, name)?.plan.output {
+    Ok(match RestorePlan::left(folder, name)?.plan.output {
         Some(path) => {
             format!("what it had written is in {}", shell_word(&path.display().to_string()))
         }
@@ -97,7 +97,7 @@ pub fn written(folder: &Folder, name: &str) -> Result<String> {
 
 /// Removes the files of a killed session. Returns a message about them.
 pub fn remove(folder: &Folder, name: &str) -> Result<String> {
-    let output = KeptPlan::left(folder, name).ok().and_then(|kept| kept.plan.output);
+    let output = RestorePlan::left(folder, name).ok().and_then(|kept| kept.plan.output);
     let kinds = folder.remove(name)?;
     // After its files, because with these another process could continue the session.
     strata_session::remove_pinned(name)?;

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 use strata_control::{ask, ControlError, Folder, Request};
 use strata_session::plan::{Plan, PLAN_BYTES_MAX};
-use strata_session::KeptPlan;
+use strata_session::RestorePlan;
 
 use super::background::{self, Until};
 use super::killed_sessions;
@@ -170,9 +170,9 @@ fn load_one(flags: &LoadFlags, name: &str) -> Result<u8> {
         // A folder on the command line replaces the plan's relay.
         let to = plan.to.clone().filter(|_| output.is_none());
         let plan = Plan { output: output.or(plan.output.clone()), to, ..plan };
-        let (claim, kept) = (background::claim(name)?, KeptPlan::new(plan, None));
+        let (claim, kept) = (background::claim(name)?, RestorePlan::new(plan, None));
         if flags.foreground {
-            let kept = KeptPlan { file: Some(killed_sessions::name_of(&path)), ..kept };
+            let kept = RestorePlan { file: Some(killed_sessions::name_of(&path)), ..kept };
             let kept = killed_sessions::goes_on(&claim, &path)?.unwrap_or(kept);
             return serve(claim, kept.beside(), (false, true));
         }

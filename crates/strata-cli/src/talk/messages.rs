@@ -19,7 +19,7 @@
 //!   rest counted, so that a thousand processes do not scroll away what matters.
 //! - Losses use the words of GLOSSARY ("discarded", by reason), and come with the buffers that would have prevented them.
 //!
-//! `losses.rs` has losses of applications, `kernel.rs` those of the kernel, `selected.rs` rules and filters that match
+//! `losses.rs` has losses of applications, `kernel.rs` those of the kernel, `unmatched_filters.rs` rules and filters that match
 //! nothing.
 
 mod kernel;
@@ -28,7 +28,7 @@ pub mod lttng;
 mod message;
 mod mistakes;
 pub use mistakes::wait_without_thread;
-mod selected;
+mod unmatched_filters;
 mod usage;
 
 pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
@@ -289,8 +289,8 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(some(warnings(report), "tracepoints"));
     messages.extend(some(report.processes().filter_map(late), "programs"));
     messages.extend(some(nothing_matched(report), "rules"));
-    messages.extend(some(selected::filters(report), "filters"));
-    messages.extend(some(selected::triggers(report), "triggers"));
+    messages.extend(some(unmatched_filters::filters(report), "filters"));
+    messages.extend(some(unmatched_filters::triggers(report), "triggers"));
     messages.extend(some(kernel::problems(report), "kernel events"));
     messages.extend(some(kernel::nothing_matched(report), "rules"));
     messages.extend(some(not_reached(report), "processes"));

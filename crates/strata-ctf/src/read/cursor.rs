@@ -7,7 +7,7 @@
 //! ```text
 //!             advance_any(): to the next message, whatever it is
 //! packet ──▶ record ──▶ record ──▶ … ──▶ item between packets ──▶ packet …
-//!             └ fast path: the next record has the form of most, and its bytes are in the window (Ahead, run.rs)
+//!             └ fast path: the next record has the form of most, and its bytes are in the window (Ahead, fast_path.rs)
 //!             └ slow path: record(), refill(), unusual(), bad(): anything else
 //! ```
 //!
@@ -18,7 +18,7 @@
 //!
 //! # Cost
 //! Most records take the fast path: the header has LTTng's form, fields have fixed sizes or end at a NUL, and the
-//! window has all of them. `run.rs` passes a run of such records to the caller without returning to the merge, as long
+//! window has all of them. `fast_path.rs` passes a run of such records to the caller without returning to the merge, as long
 //! as no other stream is due. The window is a few MiB at most, so the memory of a reader does not depend on the size of
 //! a trace.
 //!
@@ -34,8 +34,8 @@ use super::stream::{Discarded, Packet, Stream};
 use super::time::{Clock, TimeRange};
 use super::window::LONGEST;
 
-mod run;
-pub(crate) use run::RunEnd;
+mod fast_path;
+pub(crate) use fast_path::RunEnd;
 
 /// The time range and the keys at which a cursor begins and ends.
 ///

@@ -23,8 +23,8 @@ use strata_ctf::read::Follow;
 use super::{bytes_below, KeptFigures, Relayd, Shared};
 use crate::event::RelayEvent;
 use crate::folder_names;
-use crate::received::DELIVERED;
 use crate::recording_state;
+use crate::recording_writer::DELIVERED;
 
 const REMOVED: &str = ".strata-removed-";
 /// The most commands at the same time.

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use super::parked::PARKED;
+use super::disconnected_recordings::PARKED;
 use super::*;
 use crate::testing::Scratch;
 
@@ -318,7 +318,7 @@ fn malicious_viewers_are_let_go() {
             |(kind, payload): &(u16, Vec<u8>)| FromRecorder::decode(*kind, payload).is_ok();
         assert!(heard.len() == answers && !heard.iter().any(is_shown), "{said:?}: {heard:?}");
     }
-    let flood: Vec<u8> = (0..crate::received::STREAMS_MAX as u32 + 2)
+    let flood: Vec<u8> = (0..crate::recording_writer::STREAMS_MAX as u32 + 2)
         .flat_map(|stream| FromViewer::Have { id: 0, stream, sequence: 0 }.encode())
         .collect();
     let heard = viewed(&[watch("box", ""), flood], ViewRights::All);

@@ -14,8 +14,8 @@ use crate::certificates::is_for;
 use crate::connection::{Connection, Until};
 use crate::folder_messages::{find_recording, FolderMessages, Seen};
 use crate::folder_names;
-use crate::received::STREAMS_MAX;
 use crate::recording_state::recording_in;
+use crate::recording_writer::STREAMS_MAX;
 
 /// The most viewers at the same time.
 const VIEWERS_MAX: u64 = 64;

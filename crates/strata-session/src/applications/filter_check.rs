@@ -9,7 +9,7 @@ use strata_filter::{Class, ClassField, ClassFieldKind, Filter, Hint, ParseError,
 use strata_model::{Element, EventClass, FieldClass, Integer};
 use strata_user::{Compiled, EventContexts, Program, Rules};
 
-use crate::applications::group_numbers::{texts, with_group_numbers};
+use crate::applications::cgroup_ids::{texts, with_group_numbers};
 use crate::error::SessionError;
 use crate::options::Options;
 use crate::plan::PlanError;

@@ -26,17 +26,17 @@
 //! Questions about a process that its user could delay are asked by `strata_user::ask_each` in threads that can be left
 //! behind. Which user may cost the registry what is in docs/design/threats.md, the invariants in docs/design/user.md.
 
-mod absent;
 mod announced_queue;
-mod came;
+mod arrival;
 mod change_progress;
 mod descendants;
-mod expected;
 mod findings;
 mod invitation;
 mod memory_queue;
+mod memory_refusals;
 mod named_processes;
 mod outdated_rules;
+mod pending_memory;
 mod requests;
 mod rule_change;
 mod session_takeover;
@@ -62,13 +62,13 @@ use strata_user::{
 };
 
 use announced_queue::Heard;
-use came::Came;
+use arrival::Came;
 use change_progress::Changing;
-use expected::ExpectedProcesses;
 pub(crate) use findings::RegistryFindings;
 use invitation::Invitation;
 use memory_queue::{WaitingForRoom, WaitingProgram};
 use named_processes::Family;
+use pending_memory::ExpectedProcesses;
 use requests::RegistryRequest;
 pub(crate) use requests::{asking, Hearing, Now, RegistryAsking};
 use socket_holders::holders_of;

@@ -1,5 +1,5 @@
 //! Keeps descriptors of a session in its fdstore: the memory of recorded programs, until all of it is written, and the
-//! memory of the kernel's buffers (held_rings.rs). After the session was killed, the next one finds there the records
+//! memory of the kernel's buffers (fdstore_rings.rs). After the session was killed, the next one finds there the records
 //! of programs that have ended.
 
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -19,8 +19,8 @@ use strata_control::{Claim, FOLDERS, KERNEL, PLAN, SLOTS};
 
 use crate::daemon::fdstore::FdStore;
 use crate::daemon::fdstore_process::open_fdstore;
-use crate::daemon::kept_plan::KeptPlan;
 use crate::daemon::persistent::KernelKept;
+use crate::daemon::restore_plan::RestorePlan;
 use crate::daemon::server::{ControlServer, SessionOf, Warn};
 use crate::daemon::slots::Slots;
 use crate::daemon::{self, AtOnce, LeftByKilled};
@@ -40,7 +40,7 @@ use crate::session::stop::Stop;
 /// [`SessionError`]: the session could not be created, or, with `at_once`, not be started.
 pub fn stand(
     claim: Claim,
-    KeptPlan { plan, group, stop_ends, file, goes_on, before: written }: KeptPlan,
+    RestorePlan { plan, group, stop_ends, file, goes_on, before: written }: RestorePlan,
     at_once: Option<&AtOnce>,
     warn: Warn,
     hear: &mut dyn FnMut(Notice),

@@ -9,7 +9,7 @@
 //!
 //! The server only transfers requests: the thread that runs the session performs them, and is reached through
 //! [`Controls`]. After each request that may have changed the plan, the server writes the plan to the file from which
-//! the session is restored if it is killed ([`KeptPlan`]). A session with a command, or with processes by number, has no
+//! the session is restored if it is killed ([`RestorePlan`]). A session with a command, or with processes by number, has no
 //! such file: it is not restored.
 
 use std::fs::File;
@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use strata_control::{Claim, ControlError, Group, Reply, Request, SessionListener, PLAN, VERDICT};
 use strata_remote::Destination;
 
-use crate::daemon::kept_plan::KeptPlan;
+use crate::daemon::restore_plan::RestorePlan;
 use crate::output::folder::{show_to_group, time_name};
 use crate::plan::{Plan, PAUSE};
 use crate::report::{Counts, Report};
@@ -64,7 +64,7 @@ pub struct ControlServer {
     saved_for_members: Mutex<Option<Instant>>,
     /// Name of the group whose members may request the status. It is kept for a session that is restored.
     group: Option<String>,
-    /// The file of the plan; see [`KeptPlan::file`].
+    /// The file of the plan; see [`RestorePlan::file`].
     file: Option<String>,
     /// The text of the plan in its file.
     kept: Mutex<String>,
@@ -200,7 +200,7 @@ impl ControlServer {
         }
         let (stop_ends, file) = (self.stop_ends(), self.file.clone());
         let text =
-            KeptPlan { stop_ends, file, ..KeptPlan::new(plan, self.group.clone()) }.to_json();
+            RestorePlan { stop_ends, file, ..RestorePlan::new(plan, self.group.clone()) }.to_json();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if *kept != text {
             match self.listener.claim().keep(PLAN, &text) {

@@ -22,17 +22,17 @@
 //! # Ok::<(), strata_ctf::read::metadata::MetadataError>(())
 //! ```
 
-mod ambiguous;
+mod duplicate_classes;
 mod error;
 mod heap;
 mod json;
 pub mod limits;
 mod packets;
-mod parsed;
+mod parse_result;
 mod tsdl;
 
 pub use error::{MetadataError, MetadataProblem, ReferenceProblem};
-pub use parsed::Parsed;
+pub use parse_result::Parsed;
 
 use strata_model::schema::Schema;
 

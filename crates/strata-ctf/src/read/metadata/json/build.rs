@@ -10,8 +10,8 @@ use super::object::JsonObject;
 use super::scalars::uuid;
 use super::split::{split, FragmentText};
 use super::value::{parse, Json, MemoryBudget, FRAGMENT};
-use super::{attributes, draft, shown};
-use crate::read::metadata::ambiguous::AmbiguousClasses;
+use super::{attributes, draft_spellings, name_text};
+use crate::read::metadata::duplicate_classes::AmbiguousClasses;
 use crate::read::metadata::error::{Fault as Located, Faults, LineFinder};
 use crate::read::metadata::heap::heap;
 use crate::read::metadata::limits;
@@ -170,7 +170,7 @@ fn kind(json: &Json) -> String {
         _ => None,
     };
     let Some(kind) = text("type") else { return String::new() };
-    let shown: String = shown::shown(kind).chars().take(80).collect();
+    let shown: String = name_text::shown(kind).chars().take(80).collect();
     match (text("name"), object.get("id")) {
         (Some(name), _) => format!(" ({shown} {})", strata_model::printable(name)),
         (None, Some(id)) => format!(" ({shown} {})", id.shown()),
@@ -195,7 +195,7 @@ impl SchemaBuilder {
         let mut json = parse(piece.text, &budget)
             .map_err(|error| (syntax(piece, &error, budget.is_spent()), false))?;
         let kind = kind(&json);
-        let done = draft::translate(&mut json, &budget)
+        let done = draft_spellings::translate(&mut json, &budget)
             .and_then(|()| json.object())
             .and_then(|object| self.fragment(number, &object, &budget));
         done.map_err(|fault| {
@@ -277,7 +277,7 @@ impl SchemaBuilder {
             };
             self.budget
                 .keep(2 * size_of::<(String, EnvValue)>() + heap(name.len()) + heap(bytes))?;
-            self.schema.environment.push((shown::shown(name), made));
+            self.schema.environment.push((name_text::shown(name), made));
         }
         Ok(())
     }
@@ -431,7 +431,7 @@ fn clock(id: &str, object: &JsonObject<'_>) -> JsonResult<ClockClass> {
     object.optional("accuracy", Json::unsigned)?;
     let (absolute, identity) = origin(object)?;
     Ok(ClockClass {
-        name: shown::shown(object.text("name")?.unwrap_or(id)),
+        name: name_text::shown(object.text("name")?.unwrap_or(id)),
         // Clocks with the same origin, or the same identity, can be compared.
         uuid: identity.and_then(|uid| uid.parse().ok()),
         description: object.text("description")?.unwrap_or_default().to_owned(),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::error::{AtPart, JsonFault, JsonResult};
-use super::shown::shown;
+use super::name_text::shown;
 use super::value::Json;
 use crate::read::metadata::heap::heap;
 use crate::read::metadata::{limits, MetadataProblem, ReferenceProblem};

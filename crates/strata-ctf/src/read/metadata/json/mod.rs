@@ -13,13 +13,13 @@
 
 mod attributes;
 mod build;
-mod draft;
+mod draft_spellings;
 mod error;
 mod fields;
 mod locate;
+mod name_text;
 mod object;
 mod scalars;
-mod shown;
 mod split;
 #[cfg(test)]
 mod tests;

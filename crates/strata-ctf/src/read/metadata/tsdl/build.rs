@@ -31,7 +31,7 @@ use super::scope::{TypeNames, ENTRY};
 use super::syntax::{Attribute, Statement, ValueKind};
 use super::types::Type;
 use super::values::{self, attributes, number, ranged, text, uuid, SeenNames, TsdlResult};
-use crate::read::metadata::ambiguous::AmbiguousClasses;
+use crate::read::metadata::duplicate_classes::AmbiguousClasses;
 use crate::read::metadata::error::{
     duplicate, unknown, Fault, Faults, LineFinder, MetadataError, MetadataProblem,
 };

@@ -14,23 +14,27 @@ const OF_MAPS: u64 = 1 << 63;
 
 /// The rings of a channel, which the fdstore holds as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct HeldRings {
+pub(crate) struct FdstoreRings {
     number: u64,
     slots: ChannelSlots,
 }
 
 impl ChannelSlots {
     /// Hands the rings' memory to the fdstore; `None` if there is no fdstore.
-    pub(crate) fn hold_rings(&self, map: BorrowedFd<'_>, rings: RingsShape) -> Option<HeldRings> {
+    pub(crate) fn hold_rings(
+        &self,
+        map: BorrowedFd<'_>,
+        rings: RingsShape,
+    ) -> Option<FdstoreRings> {
         let fdstore = self.all.fdstore()?;
         let facts = json::compact(&rings).into_bytes();
         let number = OF_MAPS | u64::from(RingsShape::number(map).ok()?);
         fdstore.hold_other(OtherMemory { number, facts, fd: map.try_clone_to_owned().ok()? });
-        Some(HeldRings { number, slots: self.clone() })
+        Some(FdstoreRings { number, slots: self.clone() })
     }
 }
 
-impl Drop for HeldRings {
+impl Drop for FdstoreRings {
     fn drop(&mut self) {
         if let Some(fdstore) = self.slots.all.fdstore() {
             fdstore.let_go_other(self.number);

@@ -23,7 +23,7 @@ const FILE: &str = "loaded_from";
 
 /// The content of the file from which a killed session is restored: its plan, with further facts.
 #[derive(Debug, PartialEq)]
-pub struct KeptPlan {
+pub struct RestorePlan {
     /// The plan. Its output is the session's actual folder.
     pub plan: Plan,
     /// The group whose members may request the status.
@@ -38,10 +38,17 @@ pub struct KeptPlan {
     pub before: Vec<PathBuf>,
 }
 
-impl KeptPlan {
+impl RestorePlan {
     /// Creates the content for a new session.
-    pub fn new(plan: Plan, group: Option<String>) -> KeptPlan {
-        KeptPlan { plan, group, stop_ends: false, file: None, goes_on: false, before: Vec::new() }
+    pub fn new(plan: Plan, group: Option<String>) -> RestorePlan {
+        RestorePlan {
+            plan,
+            group,
+            stop_ends: false,
+            file: None,
+            goes_on: false,
+            before: Vec::new(),
+        }
     }
 
     /// Formats the plan as JSON, with the further facts.
@@ -61,7 +68,7 @@ impl KeptPlan {
         strata_text::json::indented(&all) + "\n"
     }
 
-    fn from_json(text: &str) -> Result<KeptPlan, PlanError> {
+    fn from_json(text: &str) -> Result<RestorePlan, PlanError> {
         let mut all: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| PlanError::Json(error.to_string()))?;
         let mut text = |key| match all.remove(key) {
@@ -71,37 +78,37 @@ impl KeptPlan {
         let (group, file) = (text(GROUP), text(FILE));
         let stop_ends = all.remove(STOP_ENDS) == Some(Value::Bool(true));
         let plan = Plan::from_json(&strata_text::json::compact(&all))?;
-        Ok(KeptPlan { stop_ends, file, ..KeptPlan::new(plan, group) })
+        Ok(RestorePlan { stop_ends, file, ..RestorePlan::new(plan, group) })
     }
 
     /// Reads the plan of a killed session, whose name this process has claimed.
     ///
     /// # Errors
     /// The file does not exist, or has no plan that this version supports.
-    pub fn of(claim: &Claim) -> Result<KeptPlan, KeptPlanError> {
-        KeptPlan::parse(claim.name(), claim.kept(PLAN).map_err(Into::into))
+    pub fn of(claim: &Claim) -> Result<RestorePlan, RestorePlanError> {
+        RestorePlan::parse(claim.name(), claim.kept(PLAN).map_err(Into::into))
     }
 
     /// Reads the plan of a killed session of this name without restoring the session.
     ///
     /// # Errors
-    /// The same as of [`KeptPlan::of`].
-    pub fn left(folder: &Folder, name: &str) -> Result<KeptPlan, KeptPlanError> {
-        KeptPlan::parse(name, folder.text(name, PLAN).map_err(Into::into))
+    /// The same as of [`RestorePlan::of`].
+    pub fn left(folder: &Folder, name: &str) -> Result<RestorePlan, RestorePlanError> {
+        RestorePlan::parse(name, folder.text(name, PLAN).map_err(Into::into))
     }
 
     fn parse(
         name: &str,
         text: Result<String, Box<dyn Error + Send + Sync>>,
-    ) -> Result<KeptPlan, KeptPlanError> {
-        let parsed = text.and_then(|text| Ok(KeptPlan::from_json(&text)?));
-        parsed.map_err(|source| KeptPlanError { name: name.to_owned(), source })
+    ) -> Result<RestorePlan, RestorePlanError> {
+        let parsed = text.and_then(|text| Ok(RestorePlan::from_json(&text)?));
+        parsed.map_err(|source| RestorePlanError { name: name.to_owned(), source })
     }
 
     /// Returns the plan with an output that can be written to. An existing folder that is not empty stays as it is, and
     /// a new one is used. An empty or missing folder may belong to a session that was killed before it had written
     /// anything and that had itself continued earlier sessions.
-    pub fn beside(mut self) -> KeptPlan {
+    pub fn beside(mut self) -> RestorePlan {
         let is_used = |path: &PathBuf| match std::fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_some(),
             Err(_) => false,
@@ -121,7 +128,7 @@ impl KeptPlan {
 
     /// Returns the plan with a new output, so that the folder of the killed session stays. If that folder has chunks,
     /// it is kept, and chunks are added to it.
-    pub fn anew(mut self) -> KeptPlan {
+    pub fn anew(mut self) -> RestorePlan {
         self.before = self.folders();
         self.goes_on = self.plan.output.as_deref().is_some_and(has_parts);
         if self.goes_on {
@@ -137,7 +144,7 @@ impl KeptPlan {
 #[error(
     "session '{name}': was killed, and its plan cannot be used; `strata destroy {name}` removes it"
 )]
-pub struct KeptPlanError {
+pub struct RestorePlanError {
     name: String,
     #[source]
     source: Box<dyn Error + Send + Sync>,
@@ -184,13 +191,13 @@ mod tests {
             [(None, false, None), (text("adm"), false, text("/etc/web.json")), (None, true, None)]
         {
             let plan = Plan::new(true, None);
-            let kept = KeptPlan { stop_ends, file, ..KeptPlan::new(plan, group) };
-            assert_eq!(KeptPlan::from_json(&kept.to_json()).unwrap(), kept);
+            let kept = RestorePlan { stop_ends, file, ..RestorePlan::new(plan, group) };
+            assert_eq!(RestorePlan::from_json(&kept.to_json()).unwrap(), kept);
         }
-        let plain = KeptPlan::new(Plan::new(false, Some("/tmp/x".into())), None);
+        let plain = RestorePlan::new(Plan::new(false, Some("/tmp/x".into())), None);
         assert_eq!(Plan::from_json(&plain.to_json()).unwrap(), plain.plan);
         for text in ["", "[]", "{}", r#"{"version": 1, "group": "x", "odd": 1}"#] {
-            assert!(KeptPlan::from_json(text).is_err(), "{text}");
+            assert!(RestorePlan::from_json(text).is_err(), "{text}");
         }
     }
 
@@ -213,15 +220,15 @@ mod tests {
             let all: Vec<PathBuf> = all.iter().map(|name| path(name)).collect();
             assert_eq!(folders_until(&path(last)), all);
             // Whether or not the last one was made, and written to.
-            let of = |name| KeptPlan::new(Plan::new(false, Some(path(name))), None);
+            let of = |name| RestorePlan::new(Plan::new(false, Some(path(name))), None);
             assert_eq!(of(last).beside().before, all);
             assert_eq!(of(last).anew().before, all);
         }
         // It was killed before anything was in it.
-        let is_there = KeptPlan::new(Plan::new(false, Some(path("t-again1"))), None).beside();
+        let is_there = RestorePlan::new(Plan::new(false, Some(path("t-again1"))), None).beside();
         assert_eq!(is_there.plan.output, Some(path("t-again1")));
         std::fs::create_dir(path("t-again1/user")).unwrap();
-        let is_used = KeptPlan::new(Plan::new(false, Some(path("t-again1"))), None).beside();
+        let is_used = RestorePlan::new(Plan::new(false, Some(path("t-again1"))), None).beside();
         assert_eq!(is_used.plan.output, Some(path("t-again2")));
         assert_eq!(is_there.before, is_used.before);
         std::fs::remove_dir_all(&above).unwrap();

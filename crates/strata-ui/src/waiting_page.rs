@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::server::App;
-use crate::shown::{pass, Shown, Traces};
+use crate::shown_trace::{pass, Shown, Traces};
 
 /// Opens the traces; returns `None` as long as there is nothing to open, or the reason for which they cannot be opened.
 pub type Opener = Box<dyn FnMut() -> Result<Option<Vec<Traces>>, String> + Send>;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use strata_abi::user::Absence;
 use strata_user::{find_of_sender, Error, Sender as Announcer};
 
-use super::expected::{Addition, ExpectedProcess};
+use super::pending_memory::{Addition, ExpectedProcess};
 use super::{Came, ProcessTarget, Registry};
 use crate::plan::tracked::{admits, ProcessFacts};
 use crate::report::NotReached;
@@ -166,7 +166,7 @@ fn why_without_memory(code: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::expected::{ERRORS_OF_PERSON, EXPECTED_OF_PERSON};
+    use super::super::pending_memory::{ERRORS_OF_PERSON, EXPECTED_OF_PERSON};
     use super::super::tests::{end, of_command, Bench};
     use super::*;
     use std::process::{Child, Command};

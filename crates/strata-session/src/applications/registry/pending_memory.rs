@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use strata_user::Sender as Announcer;
 
-use super::came::Came;
+use super::arrival::Came;
 
 /// The first pause before a process is looked at again; each further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(5);

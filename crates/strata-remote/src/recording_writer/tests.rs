@@ -11,7 +11,7 @@ use strata_ctf::progress_mark::ProgressMark;
 use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
 use strata_relay::{FromGuest, FromRecorder, PacketBytes};
 
-use crate::received::{host_folder, Kept, Problem, Received, OPEN_MAX};
+use crate::recording_writer::{host_folder, Kept, Problem, Received, OPEN_MAX};
 use crate::testing::Scratch;
 
 const UUID: Uuid = Uuid(*b"0123456789abcdef");
@@ -534,7 +534,7 @@ fn recording_that_goes_on_after_its_end_is_not_marked_as_ended() {
     received.take(&close).unwrap();
     received.note().unwrap();
     drop(received);
-    let is_ended = || crate::received::has_ended(&scratch.0.join("box/s"));
+    let is_ended = || crate::recording_writer::has_ended(&scratch.0.join("box/s"));
     // Its last acknowledgement did not arrive.
     let mut received = open(&scratch, "s");
     assert!(is_ended());
