@@ -17,7 +17,7 @@ fn main() {
     ] {
         println!("cargo:rerun-if-changed={path}");
     }
-    for header in ["ask.h", "bind.h", "compare.h", "filter.h"] {
+    for header in ["filter_test.h", "filter_bind.h", "filter_compare.h", "filter.h"] {
         println!("cargo:rerun-if-changed=../../probe/user/runtime/{header}");
     }
 }

@@ -7,9 +7,9 @@
  * it finds its true caller; what it says is then not recorded. So it is with dlsym() without a handle.
  */
 #define STRATA_LIBC_DL
-#include "caller.h"
+#include "dlopen_paths.h"
 #include "events.h"
-#include "next.h"
+#include "replaced_function.h"
 
 STRATA_LIBC_NEXT_IS(dlopen)
 STRATA_LIBC_NEXT_IS(dlmopen)
@@ -175,7 +175,7 @@ STRATA_LIBC_EXPORT int dlclose(void *handle)
 	return STRATA_LIBC_NEXT(dlclose)(handle);
 }
 
-/* Finds the next dlsym() early, as next.h does for the other functions. */
+/* Finds the next dlsym() early, as replaced_function.h does for the other functions. */
 __attribute__((constructor)) static void begin(void)
 {
 	next_dlsym();

@@ -4,7 +4,7 @@
  */
 #define STRATA_LIBC_FUNCTIONS
 #include "events.h"
-#include "next.h"
+#include "replaced_function.h"
 
 STRATA_LIBC_EXPORT void __cyg_profile_func_enter(void *function, void *caller);
 STRATA_LIBC_EXPORT void __cyg_profile_func_exit(void *function, void *caller);

@@ -4,7 +4,7 @@
 #define STRATA_LIBC_IO_H
 
 #include "events.h"
-#include "next.h"
+#include "replaced_function.h"
 
 #define WANTS(event)                                                                              \
 	__builtin_expect((STRATA_ENABLED(io, event##_begin) | STRATA_ENABLED(io, event##_end)) && \

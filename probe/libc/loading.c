@@ -5,7 +5,7 @@
  *
  * Where a search depends on the caller (dl.c), libc's function is jumped to, and the next look is another one's.
  */
-#include "caller.h"
+#include "dlopen_paths.h"
 
 STRATA_LIBC_NEXT_IS(dlopen)
 STRATA_LIBC_NEXT_IS(dlclose)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "events.h"
-#include "next.h"
+#include "replaced_function.h"
 
 #define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
 

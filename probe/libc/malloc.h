@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc.h - malloc.c records calls, or has them counted by sum.c. */
+/* malloc.h - malloc.c records calls, or has them counted by malloc_sums.c. */
 #ifndef STRATA_LIBC_MALLOC_H
 #define STRATA_LIBC_MALLOC_H
 

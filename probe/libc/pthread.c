@@ -7,7 +7,7 @@
  */
 #define STRATA_LIBC_PTHREAD
 #include "events.h"
-#include "next.h"
+#include "replaced_function.h"
 
 #include <pthread.h>
 

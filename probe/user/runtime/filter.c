@@ -3,10 +3,10 @@
 #include <sys/mman.h>
 
 #include "context.h"
-#include "selects.h"
+#include "filter_select.h"
 #include "spans.h"
 
-/* Returns the thread, for ask.h. */
+/* Returns the thread, for filter_test.h. */
 int32_t strata_filter_thread(void)
 {
 	return (int32_t)strata_thread_id();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * filter.h - a session's filter (strata/abi/filter.h) is checked, and the values of an event's fields are found in its
- * payload; bind.h and ask.h ask it. No call and no memory but the caller's, so that a program and a test run the same code.
+ * payload; filter_bind.h and filter_test.h ask it. No call and no memory but the caller's, so that a program and a test run the same code.
  *
  * What is read is private to the process: its copy of the filter, checked; its tracepoints, which are its own
  * constants; the payload, which its site has assembled. All offsets are compared with the payload's size even so.

@@ -2,7 +2,7 @@
 /*
  * interpose.c - prctl(), syscall(), vfork(), unshare(), setns(), pthread_setname_np(), setuid() and the like in the place
  * of libc's: they do what those do, and tell modes.c before a program takes its clock or its system calls away from
- * itself, thread.c while a child has this thread's memory, context.c of other namespaces, names and ids, and names.c when
+ * itself, thread.c while a child has this thread's memory, context.c of other namespaces, names and ids, and thread_names.c when
  * a thread has a new name. Weak, so that a program that has functions of these names in it keeps them.
  *
  * syscall() uses no stack, and returns as often as the kernel does, as libc's: it may be a clone() or a
@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "older.h"
+#include "old_glibc.h"
 #include "thread.h"
 
 #define STRATA_EXPORTED __attribute__((weak, visibility("default")))

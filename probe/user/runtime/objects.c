@@ -25,7 +25,7 @@
 #include <strata/abi/rule.h>
 
 #include "event.h"
-#include "older.h"
+#include "old_glibc.h"
 #include "spans.h"
 #include "thread.h"
 

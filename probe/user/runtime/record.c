@@ -21,8 +21,8 @@
  */
 #include <sys/mman.h>
 
-#include "at_once.h"
-#include "selects.h"
+#include "fast_path.h"
+#include "filter_select.h"
 #include "spans.h"
 #include "write.h"
 

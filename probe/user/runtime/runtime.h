@@ -2,23 +2,24 @@
 /*
  * runtime.h - declarations that the files of libstrata share. The way of the data:
  *
- *   objects.c      an object is loaded: its tracepoints are described in the process' memory
- *   loaded.c       what is loaded besides is noted there, too
- *   memory.c       that memory: one sealed memfd, also after fork()
- *   environment.c  a tracer started this program: what it wants
- *   arm.c          opcodes of call sites, changed from inside
- *   announce.c     the memfd is handed to whoever listens
- *   session.c      a session's channel: made, or mapped at the first record
- *   filter.c       what a session's filter selects (filter.h, compare.h, bind.h, ask.h, selects.h)
- *   context.c      what records say of their moment, callstack.c who has called
- *   spans.c        begins of spans that are recorded at their end
- *   record.c       a record is written
- *   events.c       classes that a program makes at run time, values.c their records
- *   vforked.c      the same between vfork() and exec
- *   thread.c       by which thread
- *   names.c        threads are named
- *   modes.c        threads that may not read the clock, processes that shut themselves in
- *   interpose.c    prctl(), syscall(), vfork(), unshare(), setuid() and the like, which tell these
+ *   objects.c        an object is loaded: its tracepoints are described in the process' memory
+ *   loaded_objects.c what is loaded besides is noted there, too
+ *   memory.c         that memory: one sealed memfd, also after fork()
+ *   environment.c    a tracer started this program: what it wants
+ *   patch_sites.c    opcodes of call sites, changed from inside
+ *   announce.c       the memfd is handed to whoever listens
+ *   session.c        a session's channel: made, or mapped at the first record
+ *   filter.c         what a session's filter selects: filter.h checks it, filter_bind.h binds it to a tracepoint,
+ *                    filter_test.h tests an event by filter_compare.h, filter_select.h is what records ask
+ *   context.c        what records say of their moment, callstack.c who has called
+ *   spans.c          begins of spans that are recorded at their end
+ *   record.c         a record is written; fast_path.h is the short way of most
+ *   events.c         classes that a program makes at run time, values.c their records
+ *   vfork.c          the same between vfork() and exec
+ *   thread.c         by which thread
+ *   thread_names.c   threads are named
+ *   modes.c          threads that may not read the clock, processes that shut themselves in
+ *   interpose.c      prctl(), syscall(), vfork(), unshare(), setuid() and the like, which tell these
  *
  * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
  * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
@@ -31,7 +32,7 @@
 
 #define STRATA_HIDDEN __attribute__((visibility("hidden")))
 
-/* A copy of libc's __rseq_offset that is quicker to reach. vforked.c has another one. */
+/* A copy of libc's __rseq_offset that is quicker to reach. vfork.c has another one. */
 extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #ifndef STRATA_RSEQ_OFFSET
 #define STRATA_RSEQ_OFFSET strata_rseq_offset
@@ -102,7 +103,7 @@ struct strata_user_channel {
 	uint32_t slot;
 	uint32_t session_bit;
 	const struct strata_abi_user_session *session;
-	struct strata_user_filter *filter; /* NULL: all events are recorded; see selects.h */
+	struct strata_user_filter *filter; /* NULL: all events are recorded; see filter_select.h */
 	struct strata_user_spans *spans;   /* if the filter asks for the duration; see spans.h */
 	uint32_t careful;		   /* 1: there are spans or contexts */
 	struct strata_user_contexts contexts;
@@ -263,7 +264,7 @@ STRATA_INLINE int strata_without_clock(void)
 STRATA_HIDDEN void strata_objects_by_flag(void);
 STRATA_HIDDEN int strata_objects_has_own(struct strata_tracepoint *t);
 
-/* Functions of loaded.c */
+/* Functions of loaded_objects.c */
 STRATA_HIDDEN int strata_loaded_look(const void *self);
 STRATA_HIDDEN void strata_loaded_goes(const void *self);
 
@@ -301,7 +302,7 @@ STRATA_HIDDEN int strata_environment_request_of(const char *text,
 STRATA_HIDDEN void strata_environment_bytes(const char *text, size_t nr, unsigned char *to);
 STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
 
-/* Functions of arm.c */
+/* Functions of patch_sites.c */
 STRATA_HIDDEN int strata_arm_begin(void);
 STRATA_HIDDEN int strata_arm_site(int memory, const struct strata_abi_user_site *site,
 				  unsigned char opcode);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "context.h"
-#include "selects.h"
+#include "filter_select.h"
 #include "spans.h"
 
 /* The memfd from its start to @end, mapped once more. NULL: it could not be. */

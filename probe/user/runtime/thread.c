@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <threads.h>
 
-#include "older.h"
+#include "old_glibc.h"
 #include "thread.h"
 
 STRATA_OF_THREAD uint64_t strata_thread;

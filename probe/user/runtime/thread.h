@@ -6,7 +6,7 @@
 #ifndef STRATA_RUNTIME_THREAD_H
 #define STRATA_RUNTIME_THREAD_H
 
-#include "of_thread.h"
+#include "thread_memory.h"
 #include "runtime.h"
 
 #define STRATA_USER_VTID_BYTES 4u
@@ -54,7 +54,7 @@ STRATA_HIDDEN uint32_t strata_thread_ask(void);
 
 /* Only where vfork() is libstrata's (interpose.c). */
 #if defined(__x86_64__) && !defined(__ILP32__)
-/* Functions of vforked.c */
+/* Functions of vfork.c */
 STRATA_HIDDEN int strata_vforked_write(const struct strata_user_channel *channel,
 				       const struct strata_ring_event *event,
 				       unsigned char *payload);
@@ -68,7 +68,7 @@ STRATA_INLINE int strata_thread_is_vforked(void)
 #define strata_vforked_write(channel, event, payload) (-ESTALE)
 #endif
 
-/* Functions of names.c */
+/* Functions of thread_names.c */
 extern struct strata_tracepoint strata_thread_name STRATA_HIDDEN;
 STRATA_HIDDEN void strata_thread_named(int32_t id, const char *name);
 

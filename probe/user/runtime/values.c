@@ -7,12 +7,12 @@
  *      └── record_large()          measured, put together in staged memory
  *   strata_event_record_payload()  copied, and the copy is compared with the fields
  *
- * All take the fast path of at_once.h, or end in record.c, as the tracepoints of macros do. What a pointer points to may change at any time:
+ * All take the fast path of fast_path.h, or end in record.c, as the tracepoints of macros do. What a pointer points to may change at any time:
  * it is read once, and only the copy is looked at.
  */
 #include <strata/user/assemble.h>
 
-#include "at_once.h"
+#include "fast_path.h"
 #include "event.h"
 
 STRATA_INLINE void record_payload(struct strata_event_made *event, unsigned char *payload,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * write.h - write a record into a channel of any kind. Compiled twice: in record.c with libc's registration of
- * restartable sequences, in vforked.c with another one.
+ * restartable sequences, in vfork.c with another one.
  */
 #ifndef STRATA_RUNTIME_WRITE_H
 #define STRATA_RUNTIME_WRITE_H

@@ -78,7 +78,9 @@ fn recorded() -> Vec<String> {
         }
     }
     // STRATA_EVENT(libc, malloc, …)
-    for file in ["events.h", "malloc.h", "io.h", "address.h", "caller.h", "next.h"] {
+    for file in
+        ["events.h", "malloc.h", "io.h", "address.h", "dlopen_paths.h", "replaced_function.h"]
+    {
         let file = source(&format!("probe/libc/{file}"));
         for event in behind(&file, "\nSTRATA_EVENT(") {
             let mut words = event.split(',').map(str::trim);

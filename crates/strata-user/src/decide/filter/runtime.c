@@ -2,7 +2,7 @@
 /* runtime.c - what libstrata does with a session's filter, for the tests of filter.rs: the same headers. */
 #include <string.h>
 
-#include <ask.h>
+#include <filter_test.h>
 
 int strata_user_filter_check(const void *filter, uint32_t bytes);
 int strata_user_filter_ask(const void *filter, const struct strata_tracepoint *tracepoint,

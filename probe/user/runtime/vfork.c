@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vforked.c - records between vfork() and exec. The child has its parent's memory, and with it the parent's struct rseq,
+ * vfork.c - records between vfork() and exec. The child has its parent's memory, and with it the parent's struct rseq,
  * where the kernel has registered none for the child. Were the child registered there, the kernel might not say
  * again, once the parent goes on, on which CPU that is: it need not have changed for the parent. So the
  * child registers an area of its own. It lies beside the parent's, at the same distance from the thread pointer
@@ -10,7 +10,7 @@
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
-#include "of_thread.h"
+#include "thread_memory.h"
 
 /* The smallest size and alignment that the kernel accepts for an area. */
 struct strata_vforked_area {

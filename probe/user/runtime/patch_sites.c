@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arm.c - change the opcodes of the process' own call sites: before main() for a session that it was
+ * patch_sites.c - change the opcodes of the process' own call sites: before main() for a session that it was
  * started with, and for objects whose sites test a flag. Everybody else is patched by the tracer.
  *
  * /proc/self/mem writes to a private copy of the page without ever making code writable; where that is

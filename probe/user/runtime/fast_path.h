@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once.h - the fast path of a record: one session, whose channel is strata_mapped.common, and one critical section. For
+ * fast_path.h - the fast path of a record: one session, whose channel is strata_mapped.common, and one critical section. For
  * record.c, of tracepoints that are compiled, and values.c, of classes made at run time.
  */
-#ifndef STRATA_RUNTIME_AT_ONCE_H
-#define STRATA_RUNTIME_AT_ONCE_H
+#ifndef STRATA_RUNTIME_FAST_PATH_H
+#define STRATA_RUNTIME_FAST_PATH_H
 
 #include "clock.h"
 #include "context.h"
@@ -88,4 +88,4 @@ STRATA_INLINE int strata_user_record_short(const struct strata_tracepoint *trace
 	       strata_unlikely(strata_user_record_at_once(channel, state, payload, payload_bytes));
 }
 
-#endif /* STRATA_RUNTIME_AT_ONCE_H */
+#endif /* STRATA_RUNTIME_FAST_PATH_H */

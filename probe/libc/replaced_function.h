@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * next.h - code that the preloaded objects share: finding the function that each of theirs replaces, and the caller.
+ * replaced_function.h - code that the preloaded objects share: finding the function that each of theirs replaces, and the caller.
  *
  * Nothing here may end or change the program: what is not there is not called, errno stays.
  */
-#ifndef STRATA_LIBC_NEXT_H
-#define STRATA_LIBC_NEXT_H
+#ifndef STRATA_LIBC_REPLACED_FUNCTION_H
+#define STRATA_LIBC_REPLACED_FUNCTION_H
 
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "../user/runtime/older.h"
+#include "../user/runtime/old_glibc.h"
 
 #define STRATA_LIBC_EXPORT    __attribute__((visibility("default")))
 #define STRATA_LIBC_COLD      __attribute__((noinline, cold))
@@ -118,4 +118,4 @@ __attribute__((unused)) static void *strata_libc_find(const char *name, const ch
 #define STRATA_LIBC_NEXT_IS(name) STRATA_LIBC_NEXT_OF(name, NULL)
 #define STRATA_LIBC_NEXT(name)	  (*strata_next_##name())
 
-#endif /* STRATA_LIBC_NEXT_H */
+#endif /* STRATA_LIBC_REPLACED_FUNCTION_H */

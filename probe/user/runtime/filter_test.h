@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ask.h - a filter that was bound to a tracepoint (bind.h) is asked of each of its events. One that could not be, since
+ * filter_test.h - a filter that was bound to a tracepoint (filter_bind.h) is asked of each of its events. One that could not be, since
  * there was no memory for it, is asked all the same, test by test.
  */
-#ifndef STRATA_RUNTIME_ASK_H
-#define STRATA_RUNTIME_ASK_H
+#ifndef STRATA_RUNTIME_FILTER_TEST_H
+#define STRATA_RUNTIME_FILTER_TEST_H
 
 #include <strata/user/assemble.h>
 
-#include "bind.h"
+#include "filter_bind.h"
 
 /* A further result of strata_filter_word_holds(), besides 0 and 1 */
 #define STRATA_FILTER_UNDECIDED 2u
@@ -229,4 +229,4 @@ STRATA_FILTER_FUNCTION int strata_filter_ask_unbound(const struct strata_filter_
 	return at == STRATA_ABI_FILTER_PASS;
 }
 
-#endif /* STRATA_RUNTIME_ASK_H */
+#endif /* STRATA_RUNTIME_FILTER_TEST_H */

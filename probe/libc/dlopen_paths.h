@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* caller.h - for dlopen() and dlclose(): which paths of who calls count when an object is searched for; a look behind it. */
-#ifndef STRATA_LIBC_CALLER_H
-#define STRATA_LIBC_CALLER_H
+/* dlopen_paths.h - for dlopen() and dlclose(): which paths of who calls count when an object is searched for; a look behind it. */
+#ifndef STRATA_LIBC_DLOPEN_PATHS_H
+#define STRATA_LIBC_DLOPEN_PATHS_H
 
 #include <link.h>
 #include <stdint.h>
 
 #include <strata/user/object.h>
 
-#include "next.h"
+#include "replaced_function.h"
 
 /* A program may bring an older libstrata. */
 extern __typeof__(strata_user_look) strata_user_look __attribute__((weak));
@@ -56,4 +56,4 @@ static int strata_libc_search_in(struct dl_phdr_info *info, size_t size, void *g
 	return 0;
 }
 
-#endif /* STRATA_LIBC_CALLER_H */
+#endif /* STRATA_LIBC_DLOPEN_PATHS_H */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bind.h - a checked filter (filter.h) is bound to a tracepoint: what is certain of all its events, as a comparison with
+ * filter_bind.h - a checked filter (filter.h) is bound to a tracepoint: what is certain of all its events, as a comparison with
  * its name, is no test any more, and a comparison of an integer, or of a text's first bytes, at a fixed place is one
  * load. All other tests are made field by field.
  */
-#ifndef STRATA_RUNTIME_BIND_H
-#define STRATA_RUNTIME_BIND_H
+#ifndef STRATA_RUNTIME_FILTER_BIND_H
+#define STRATA_RUNTIME_FILTER_BIND_H
 
-#include "compare.h"
+#include "filter_compare.h"
 
 /* Values of strata_filter_bound.kind */
 #define STRATA_FILTER_WORD	0u /* one load decides */
@@ -356,4 +356,4 @@ STRATA_FILTER_FUNCTION void strata_filter_bind(struct strata_filter_program *pro
 	program->nr = kept;
 }
 
-#endif /* STRATA_RUNTIME_BIND_H */
+#endif /* STRATA_RUNTIME_FILTER_BIND_H */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * selects.h - decide whether a session's filter selects an event. Asked before anything of a record is made. A
+ * filter_select.h - decide whether a session's filter selects an event. Asked before anything of a record is made. A
  * session without a filter is not asked; it pays nothing.
  */
-#ifndef STRATA_RUNTIME_SELECTS_H
-#define STRATA_RUNTIME_SELECTS_H
+#ifndef STRATA_RUNTIME_FILTER_SELECT_H
+#define STRATA_RUNTIME_FILTER_SELECT_H
 
 #include "thread.h"
 
-#include "ask.h"
+#include "filter_test.h"
 
 /*
  * Room for the programs of one session's filter, its tests bound to tracepoints [byte]. When it is
@@ -57,4 +57,4 @@ strata_filter_bound_program(const struct strata_user_filter *filter,
 	return __atomic_load_n(&filter->program[nr], __ATOMIC_ACQUIRE);
 }
 
-#endif /* STRATA_RUNTIME_SELECTS_H */
+#endif /* STRATA_RUNTIME_FILTER_SELECT_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * older.h - functions of libc in the versions that all glibcs have: an object that needs a newer
+ * old_glibc.h - functions of libc in the versions that all glibcs have: an object that needs a newer
  * one than the program's libc has ends the program that it is preloaded into.
  *
  * Before glibc 2.34 they were in libdl and libpthread, which a program need not have: each is a null pointer then.
  */
-#ifndef STRATA_RUNTIME_OLDER_H
-#define STRATA_RUNTIME_OLDER_H
+#ifndef STRATA_RUNTIME_OLD_GLIBC_H
+#define STRATA_RUNTIME_OLD_GLIBC_H
 
 #include <dlfcn.h>
 #include <link.h>
@@ -141,4 +141,4 @@ static inline void *strata_older_next(const void *before, const char *name)
 	return (void *)search.found;
 }
 
-#endif /* STRATA_RUNTIME_OLDER_H */
+#endif /* STRATA_RUNTIME_OLD_GLIBC_H */

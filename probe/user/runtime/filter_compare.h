@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compare.h - how a filter compares values (filter.h): as the numbers that they are, by the rules of the language
+ * filter_compare.h - how a filter compares values (filter.h): as the numbers that they are, by the rules of the language
  * (crates/strata-filter, evaluate.rs). Nothing is wrapped or rounded before.
  */
-#ifndef STRATA_RUNTIME_COMPARE_H
-#define STRATA_RUNTIME_COMPARE_H
+#ifndef STRATA_RUNTIME_FILTER_COMPARE_H
+#define STRATA_RUNTIME_FILTER_COMPARE_H
 
 #include "filter.h"
 
@@ -165,4 +165,4 @@ STRATA_FILTER_FUNCTION int strata_filter_label(const struct strata_field *field,
 	return found;
 }
 
-#endif /* STRATA_RUNTIME_COMPARE_H */
+#endif /* STRATA_RUNTIME_FILTER_COMPARE_H */

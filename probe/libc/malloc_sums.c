@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sum.c - calls of malloc()'s family counted, by call site and class of sizes: a tight loop makes more records than a
+ * malloc_sums.c - calls of malloc()'s family counted, by call site and class of sizes: a tight loop makes more records than a
  * disk takes.
  *
  * Each thread has a table of its own, which it alone adds to. What was added since the last time is recorded by
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "events.h"
-#include "next.h"
+#include "replaced_function.h"
 
 #define PERIOD_NS   1000000000ull
 #define LOOKS_EVERY 256u /* calls of a thread, at the clock */

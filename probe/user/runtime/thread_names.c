@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.c - a thread has a new name: a record of strata:thread_name in each session whose records have their thread.
+ * thread_names.c - a thread has a new name: a record of strata:thread_name in each session whose records have their thread.
  * The tracepoint is libstrata's own, and is there from the first name on: most programs give none.
  */
 #include "thread.h"

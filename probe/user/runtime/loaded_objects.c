@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loaded.c - which objects are loaded, where, and of which file: noted in the process' memory, since a short program is
+ * loaded_objects.c - which objects are loaded, where, and of which file: noted in the process' memory, since a short program is
  * gone before anybody could ask the kernel, and addresses of code in records mean nothing without it.
  *
  * No system call but where a path is not the loader's: of the main program, and where that has loaded another one by a
