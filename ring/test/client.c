@@ -54,7 +54,7 @@ static void client_records_and_reads_back(void)
 		strata_ring_merge_end(&merge);
 	}
 	plain_ring_flush(&ring);
-	CHECK(plain_ring_iterator_init(&it, &ring, test_cpu, STRATA_RING_WALK), ==, 0);
+	CHECK(plain_ring_iterator_init(&it, &ring, test_cpu, STRATA_RING_SCAN), ==, 0);
 	CHECK(strata_ring_next(&it, &view), ==, 0);
 	CHECK(view->head.payload_bytes, ==, 3);
 	strata_ring_iterator_end(&it);

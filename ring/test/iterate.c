@@ -84,12 +84,12 @@ static void all_sources(const struct strata_ring_config *config)
 	for (again = 0; again < 2; again++) {
 		check_all(config, s, STRATA_RING_REST, 0, next, -ENODATA);
 		strata_ring_flush_current(config, &channel);
-		check_all(config, s, STRATA_RING_WALK, 0, next, -ENODATA);
+		check_all(config, s, STRATA_RING_SCAN, 0, next, -ENODATA);
 	}
 	CHECK(delivered, <, next);
 	check_all(config, s, STRATA_RING_CONSUME, 0, next, -EAGAIN);
 	check_all(config, s, STRATA_RING_CONSUME, 0, 0, -EAGAIN);
-	check_all(config, s, STRATA_RING_WALK, 0, 0, -ENODATA);
+	check_all(config, s, STRATA_RING_SCAN, 0, 0, -ENODATA);
 	check_all(config, s, STRATA_RING_REST, 0, 0, -ENODATA);
 	strata_ring_channel_close(&channel);
 }
@@ -152,10 +152,10 @@ static void iterator_when_ended_in_a_packet_gives_it_back(void)
 				strata_ring_flush_current(configs[i], &channel);
 		}
 		strata_ring_flush_current(configs[i], &channel);
-		REQUIRE(strata_ring_iterator_init(&it, configs[i], s, STRATA_RING_WALK), ==, 0);
+		REQUIRE(strata_ring_iterator_init(&it, configs[i], s, STRATA_RING_SCAN), ==, 0);
 		CHECK(strata_ring_next(&it, &view), ==, 0);
 		strata_ring_iterator_end(&it);
-		check_all(configs[i], s, STRATA_RING_WALK, 0, 4, -ENODATA);
+		check_all(configs[i], s, STRATA_RING_SCAN, 0, 4, -ENODATA);
 		/* The first configuration consumes: the rest of the packet is skipped. */
 		REQUIRE(strata_ring_iterator_init(&it, configs[i], s, STRATA_RING_CONSUME), ==, 0);
 		CHECK(strata_ring_next(&it, &view), ==, 0);
@@ -197,7 +197,7 @@ static void malicious_table_is_refused_by_iterator_and_merge(void)
 /* The second of three packets claims a payload behind its end; or its frame is nonsense. */
 static void malicious_packet_is_counted_and_the_others_are_read(void)
 {
-	static const enum strata_ring_source sources[] = { STRATA_RING_WALK, STRATA_RING_REST,
+	static const enum strata_ring_source sources[] = { STRATA_RING_SCAN, STRATA_RING_REST,
 							   STRATA_RING_CONSUME };
 	const struct strata_ring_config *configs[] = { &discard, &overwrite };
 	const struct strata_ring_view *view;
@@ -336,7 +336,7 @@ static void merge_of_each_source_is_sorted_by_time_then_cpu(void)
 		strata_ring_merge_end(&merge);
 		flush_all(&channel);
 		time = 0;
-		REQUIRE(strata_ring_merge_init(&merge, &smp, &channel, STRATA_RING_WALK), ==, 0);
+		REQUIRE(strata_ring_merge_init(&merge, &smp, &channel, STRATA_RING_SCAN), ==, 0);
 		n = check_sorted(&merge, &time, &cpu, -ENODATA);
 		CHECK(n, ==, written);
 		strata_ring_merge_end(&merge);

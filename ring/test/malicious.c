@@ -204,7 +204,7 @@ static void get_and_put(struct victim *v, struct strata_ring_reader *reader, uin
 static void look(struct victim *v, uint64_t *random)
 {
 	struct strata_ring_reader reader;
-	struct strata_ring_walk walk;
+	struct strata_ring_scan scan;
 	struct strata_ring_packet packet;
 	struct strata_ring_counters counters;
 	unsigned char copy[SUBBUF];
@@ -225,18 +225,18 @@ static void look(struct victim *v, uint64_t *random)
 					   &packet);
 	if (!error)
 		CHECK(packet.content_bytes, <=, SUBBUF);
-	strata_ring_walk_begin(&walk, &reader,
+	strata_ring_scan_begin(&scan, &reader,
 			       (enum strata_ring_direction)(test_random_from(random) & 1));
-	for (n = 0; (error = strata_ring_walk_get(&walk, &packet)) != -ENODATA; n++) {
+	for (n = 0; (error = strata_ring_scan_get(&scan, &packet)) != -ENODATA; n++) {
 		if (!CHECK(n, <=, COUNT))
 			break;
 		if (!error)
 			check_packet(v, &packet);
 		strata_ring_put_subbuf(&reader);
 	}
-	strata_ring_walk_begin(&walk, &reader,
+	strata_ring_scan_begin(&scan, &reader,
 			       (enum strata_ring_direction)(test_random_from(random) & 1));
-	for (n = 0; (error = strata_ring_walk_copy(&walk, copy, sizeof(copy), &packet)) != -ENODATA;
+	for (n = 0; (error = strata_ring_scan_copy(&scan, copy, sizeof(copy), &packet)) != -ENODATA;
 	     n++) {
 		if (!CHECK(n, <=, COUNT))
 			break;
@@ -254,7 +254,7 @@ static void look(struct victim *v, uint64_t *random)
 
 static void consume_everything(struct victim *v, uint64_t *random)
 {
-	iterate(v, STRATA_RING_WALK);
+	iterate(v, STRATA_RING_SCAN);
 	iterate(v, STRATA_RING_REST);
 	look(v, random);
 	iterate(v, STRATA_RING_CONSUME);

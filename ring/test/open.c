@@ -238,7 +238,7 @@ static void open_when_descriptor_is_unusable_returns_error(void)
 /* Read whatever a channel with a spoilt header, but the right size, gives. */
 static void read_all(struct strata_ring_channel *channel)
 {
-	static const enum strata_ring_source sources[] = { STRATA_RING_WALK, STRATA_RING_REST,
+	static const enum strata_ring_source sources[] = { STRATA_RING_SCAN, STRATA_RING_REST,
 							   STRATA_RING_CONSUME };
 	const struct strata_ring_view *view;
 	struct strata_ring_merge merge;

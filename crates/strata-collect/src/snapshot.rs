@@ -19,8 +19,8 @@ use crate::source::{OpenedTrace, Source, WriteBefore};
 use crate::stats::counts_of;
 use crate::stream_file::StreamTrack;
 
-/// The most walks over a stream, if all its packets are overwritten before they are copied.
-const WALKS: usize = 100;
+/// The most scans over a stream, if all its packets are overwritten before they are copied.
+const SCANS: usize = 100;
 
 /// Time range of the records in a snapshot, by the traces' clock \[ns\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl HeldTrace {
                 track: &mut track,
                 packets: 0,
             };
-            let done = walk(&mut view, number, span, &mut writer, &mut buffer);
+            let done = scan(&mut view, number, span, &mut writer, &mut buffer);
             sink.pause();
             failed = done.err();
             if track.stats.packets > 0 || track.stats.damaged > 0 {
@@ -129,17 +129,17 @@ impl HeldTrace {
 /// Writes the packets of one stream, the oldest first.
 ///
 /// If a stream is so fast that all of it was overwritten since the moment of the snapshot, its trace has only later
-/// records. All packets that a walk has found can be overwritten before the first byte is copied, if this thread gets
-/// no CPU; the stream is then walked again.
-fn walk(
+/// records. All packets that a scan has found can be overwritten before the first byte is copied, if this thread gets
+/// no CPU; the stream is then scanned again.
+fn scan(
     view: &mut View,
     number: u32,
     mut span: SnapshotSpan,
     writer: &mut StreamWriting<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Error> {
-    for _ in 0..WALKS {
-        let is_overwritten = walk_once(view, number, span, writer, buffer)?;
+    for _ in 0..SCANS {
+        let is_overwritten = scan_once(view, number, span, writer, buffer)?;
         let stats = &writer.track.stats;
         // What is damaged is counted once.
         if !is_overwritten || stats.packets > 0 || stats.damaged > 0 {
@@ -150,15 +150,15 @@ fn walk(
     Ok(())
 }
 
-/// Walks over the stream once. Returns whether all packets that were found had been overwritten.
-fn walk_once(
+/// Scans over the stream once. Returns whether all packets that were found had been overwritten.
+fn scan_once(
     view: &mut View,
     number: u32,
     span: SnapshotSpan,
     writer: &mut StreamWriting<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<bool, Error> {
-    let (mut walk, counters) = match view.walk(number, Order::OldestFirst) {
+    let (mut scan, counters) = match view.scan(number, Order::OldestFirst) {
         Ok(begun) => begun,
         Err(error) => {
             writer.track.damaged(error.to_string());
@@ -168,7 +168,7 @@ fn walk_once(
     let is_early = |info: &Info| info.timestamp_end.is_some_and(|end| end < span.from);
     let mut has_early = false;
     loop {
-        let is_done = match walk.look() {
+        let is_done = match scan.look() {
             Some(seen) => {
                 let info = seen.packet().info();
                 let is_late = info.timestamp_end.is_none_or(|end| end > span.until);
@@ -179,10 +179,10 @@ fn walk_once(
             None => false,
         };
         if is_done {
-            walk.pass();
+            scan.pass();
             continue;
         }
-        match walk.next(buffer) {
+        match scan.next(buffer) {
             Ok(Some(info)) if is_early(&info) => has_early = true,
             Ok(Some(mut info)) => {
                 let is_last = cut(&mut info, buffer, span.until, writer);
@@ -203,7 +203,7 @@ fn walk_once(
             Err(error) => writer.track.damaged(error.to_string()),
         }
     }
-    Ok(!has_early && (walk.gone() > 0 || counters.overwritten_packets > 0))
+    Ok(!has_early && (scan.gone() > 0 || counters.overwritten_packets > 0))
 }
 
 /// Removes the records later than `until`. Returns whether there were any: packets after this one then have only later
@@ -242,12 +242,12 @@ fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut StreamWri
 pub(crate) fn has_any(view: &mut View, span: SnapshotSpan) -> bool {
     let mut buffer = Vec::new();
     (0..view.nr_streams()).any(|number| {
-        let Ok((mut walk, counters)) = view.walk(number, Order::NewestFirst) else { return true };
-        match walk.next(&mut buffer) {
+        let Ok((mut scan, counters)) = view.scan(number, Order::NewestFirst) else { return true };
+        match scan.next(&mut buffer) {
             Ok(Some(info)) => info.timestamp_end.is_none_or(|end| end >= span.from),
             // Of what was discarded there is something to tell, unless it may be long ago.
             // What was overwritten just now has another one behind it.
-            Ok(None) => walk.gone() > 0 || (span.from == 0 && counters.discarded() > 0),
+            Ok(None) => scan.gone() > 0 || (span.from == 0 && counters.discarded() > 0),
             // What is wrong with it is said where it is written.
             Err(_) => true,
         }

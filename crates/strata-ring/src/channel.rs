@@ -157,7 +157,7 @@ impl Channel {
     /// Requests a memory barrier for each packet, for producers whose stores are ordered for their own CPU only
     /// (`STRATA_RING_WRITERS_UNORDERED`): `ioctl(device, request, stream)` returns when that stream's CPU has made a
     /// full memory barrier between two of its instructions. It is called once for each packet. Such a channel has no
-    /// walks, has prefixes in discard mode only, and is flushed by its own CPU.
+    /// scans, has prefixes in discard mode only, and is flushed by its own CPU.
     ///
     /// To be called before any [`Channel::stream`]; a stream that was used before is read from its begin again.
     pub fn order_by(&mut self, device: OwnedFd, request: u64) {

@@ -196,17 +196,17 @@ extern "C" {
     pub(crate) fn strata_shim_pins_close(fd: c_int);
     pub(crate) fn strata_shim_flush(shim: *mut Shim, stream: u32, clock_adds: i64) -> c_int;
     pub(crate) fn strata_shim_rest(shim: *mut Shim, stream: u32, packet: *mut Packet) -> c_int;
-    pub(crate) fn strata_shim_walk(shim: *mut Shim, stream: u32, newest_first: c_int);
-    pub(crate) fn strata_shim_walk_copy(
+    pub(crate) fn strata_shim_scan(shim: *mut Shim, stream: u32, newest_first: c_int);
+    pub(crate) fn strata_shim_scan_copy(
         shim: *mut Shim,
         dst: *mut u8,
         bytes: u64,
         packet: *mut Packet,
         before: *mut Before,
     ) -> c_int;
-    pub(crate) fn strata_shim_walk_look(shim: *mut Shim, packet: *mut Packet) -> c_int;
-    pub(crate) fn strata_shim_walk_holds(shim: *const Shim) -> c_int;
-    pub(crate) fn strata_shim_walk_pass(shim: *mut Shim);
+    pub(crate) fn strata_shim_scan_look(shim: *mut Shim, packet: *mut Packet) -> c_int;
+    pub(crate) fn strata_shim_scan_holds(shim: *const Shim) -> c_int;
+    pub(crate) fn strata_shim_scan_pass(shim: *mut Shim);
     pub(crate) fn strata_shim_counters(shim: *const Shim, stream: u32, counters: *mut Counters);
     pub(crate) fn strata_shim_copy(dst: *mut u8, src: *const u8, bytes: u64);
     pub(crate) fn strata_shim_write(

@@ -15,8 +15,8 @@
 //! - [`Channel::format`] makes a channel in memory that another process will write; [`Channel::open`] opens an existing one.
 //! - [`Stream::next`] takes the oldest whole packet, [`Packet::put`] releases its space to the producer. A packet that goes out of
 //!   scope without `put` stays unread.
-//! - [`Stream::walk`] copies what a stream holds at one moment and consumes nothing, for flight recorders. A
-//!   [`View`] walks without being the consumer.
+//! - [`Stream::scan`] copies what a stream holds at one moment and consumes nothing, for flight recorders. A
+//!   [`View`] scans without being the consumer.
 //! - [`Stream::poll`] tells whether there is a packet, and never waits. [`Stream::counters`] has what was written, discarded and
 //!   overwritten.
 //!
@@ -61,18 +61,18 @@ mod map_tests;
 mod mapping;
 mod pin;
 pub mod producer;
+mod scan;
+#[cfg(test)]
+mod scan_tests;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod walk;
-#[cfg(test)]
-mod walk_tests;
 
 pub use channel::{channel_bytes, stream_layout, Attr, Channel};
 pub use description::Publish;
 pub use error::Error;
 pub use mapping::{Mapping, StreamLayout};
 pub use pin::{Pin, Pins};
+pub use scan::{Order, Overwritten, Scan, SeenPacket, View};
 pub use strata_model::LossMode;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};
-pub use walk::{Order, Overwritten, SeenPacket, View, Walk};

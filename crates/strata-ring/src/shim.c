@@ -13,7 +13,7 @@ struct strata_shim {
 	struct strata_ring_channel channel;
 	int barrier_fd; /* -1: none is needed */
 	unsigned long barrier_request;
-	struct strata_ring_walk walk;	    /* one at a time */
+	struct strata_ring_scan scan;	    /* one at a time */
 	struct strata_ring_reader reader[]; /* [nr_streams] */
 };
 
@@ -250,7 +250,7 @@ int strata_shim_again(const struct strata_shim *shim, struct strata_shim **out,
 {
 	int code = shim_attach(shim->channel.memory, &shim->channel.header, out, error);
 
-	/* A walk through a stream that needs this barrier is refused, so nothing calls the barrier there. */
+	/* A scan through a stream that needs this barrier is refused, so nothing calls the barrier there. */
 	if (!code)
 		strata_shim_set_barrier(*out, shim->barrier_fd, shim->barrier_request);
 	return code;
@@ -306,7 +306,7 @@ int strata_shim_begin(struct strata_shim *shim, uint32_t stream)
 }
 
 /*
- * Attaches to a stream for walks and counters only: it writes nothing, since the consumer is
+ * Attaches to a stream for scans and counters only: it writes nothing, since the consumer is
  * somebody else.
  */
 void strata_shim_view(struct strata_shim *shim, uint32_t stream)
@@ -455,53 +455,53 @@ int strata_shim_rest(struct strata_shim *shim, uint32_t stream, struct strata_sh
 	return 0;
 }
 
-void strata_shim_walk(struct strata_shim *shim, uint32_t stream, int newest_first)
+void strata_shim_scan(struct strata_shim *shim, uint32_t stream, int newest_first)
 {
-	strata_ring_walk_begin(&shim->walk, &shim->reader[stream],
+	strata_ring_scan_begin(&shim->scan, &shim->reader[stream],
 			       newest_first ? STRATA_RING_NEWEST_FIRST : STRATA_RING_OLDEST_FIRST);
 }
 
-/* The next packet of the walk begun last. Whatever the memory says, there is an end: see strata_ring_walk_begin(). */
-int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,
+/* The next packet of the scan begun last. Whatever the memory says, there is an end: see strata_ring_scan_begin(). */
+int strata_shim_scan_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,
 			  struct strata_shim_packet *packet, struct strata_shim_before *before)
 {
-	const struct strata_ring_walk *walk = &shim->walk;
+	const struct strata_ring_scan *scan = &shim->scan;
 	struct strata_ring_packet p;
 	int code;
 
 	memset(&p, 0, sizeof(p));
-	code = strata_ring_walk_copy(&shim->walk, dst, bytes, &p);
+	code = strata_ring_scan_copy(&shim->scan, dst, bytes, &p);
 	shim_packet(packet, &p,
-		    walk->whole || walk->reader->s->publish == STRATA_ABI_RING_BY_POSITION ?
+		    scan->whole || scan->reader->s->publish == STRATA_ABI_RING_BY_POSITION ?
 			    STRATA_SHIM_RECORDS | STRATA_SHIM_END :
 			    0);
 	before->packets = (p.position - shim->channel.header.start_position) >>
-			  walk->reader->s->subbuf_shift;
-	before->overwritten_packets = walk->overwritten_packets;
-	before->overwritten_records = walk->overwritten_records;
+			  scan->reader->s->subbuf_shift;
+	before->overwritten_packets = scan->overwritten_packets;
+	before->overwritten_records = scan->overwritten_records;
 	before->records = p.records_before;
 	return code;
 }
 
-/* Describes a packet in place, in shared memory: see strata_ring_walk_look(). */
-int strata_shim_walk_look(struct strata_shim *shim, struct strata_shim_packet *packet)
+/* Describes a packet in place, in shared memory: see strata_ring_scan_look(). */
+int strata_shim_scan_look(struct strata_shim *shim, struct strata_shim_packet *packet)
 {
 	struct strata_ring_packet p;
-	int code = strata_ring_walk_look(&shim->walk, &p);
+	int code = strata_ring_scan_look(&shim->scan, &p);
 
 	if (!code)
 		shim_packet(packet, &p, STRATA_SHIM_RECORDS | STRATA_SHIM_END);
 	return code;
 }
 
-int strata_shim_walk_holds(const struct strata_shim *shim)
+int strata_shim_scan_holds(const struct strata_shim *shim)
 {
-	return strata_ring_walk_holds(&shim->walk);
+	return strata_ring_scan_holds(&shim->scan);
 }
 
-void strata_shim_walk_pass(struct strata_shim *shim)
+void strata_shim_scan_pass(struct strata_shim *shim)
 {
-	strata_ring_walk_pass(&shim->walk);
+	strata_ring_scan_pass(&shim->scan);
 }
 
 void strata_shim_counters(const struct strata_shim *shim, uint32_t stream,

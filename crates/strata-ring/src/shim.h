@@ -53,7 +53,7 @@ struct strata_shim_packet {
 STRATA_ABI_ASSERT(sizeof(struct strata_shim_packet) == 80, "mirrored in ffi.rs");
 
 /*
- * Counts of packets and records that precede a packet copied by a walk, as the producers counted
+ * Counts of packets and records that precede a packet copied by a scan, as the producers counted
  * them.
  */
 struct strata_shim_before {
@@ -113,12 +113,12 @@ int strata_shim_partial(struct strata_shim *shim, uint32_t stream, unsigned char
 			uint64_t bytes, struct strata_shim_packet *packet);
 int strata_shim_flush(struct strata_shim *shim, uint32_t stream, int64_t clock_adds);
 int strata_shim_rest(struct strata_shim *shim, uint32_t stream, struct strata_shim_packet *packet);
-void strata_shim_walk(struct strata_shim *shim, uint32_t stream, int newest_first);
-int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,
+void strata_shim_scan(struct strata_shim *shim, uint32_t stream, int newest_first);
+int strata_shim_scan_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,
 			  struct strata_shim_packet *packet, struct strata_shim_before *before);
-int strata_shim_walk_look(struct strata_shim *shim, struct strata_shim_packet *packet);
-int strata_shim_walk_holds(const struct strata_shim *shim);
-void strata_shim_walk_pass(struct strata_shim *shim);
+int strata_shim_scan_look(struct strata_shim *shim, struct strata_shim_packet *packet);
+int strata_shim_scan_holds(const struct strata_shim *shim);
+void strata_shim_scan_pass(struct strata_shim *shim);
 void strata_shim_counters(const struct strata_shim *shim, uint32_t stream,
 			  struct strata_ring_counters *counters);
 

@@ -286,7 +286,7 @@ pub struct Packet<'s> {
     info: Info,
     /// The packet in shared memory, of `info.content_bytes` bytes.
     data: *const u8,
-    /// True between get and put; false for packets from [`Stream::rest`] and from walks.
+    /// True between get and put; false for packets from [`Stream::rest`] and from scans.
     held: bool,
     shim: *mut ffi::Shim,
     stream: u32,

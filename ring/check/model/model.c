@@ -17,7 +17,7 @@
 #include <strata/ring/counters.h>
 #include <strata/ring/live.h>
 #include <strata/ring/publish.h>
-#include <strata/ring/walk.h>
+#include <strata/ring/scan.h>
 #include <string.h>
 
 enum {
@@ -36,8 +36,8 @@ enum reads {
 	READ_NEXT,
 	READ_LIVE,
 	READ_COPY,
-	READ_WALK,
-	READ_WALK_COPY
+	READ_SCAN,
+	READ_SCAN_COPY
 };
 
 struct scenario {
@@ -285,16 +285,16 @@ static int read_next(unsigned cpu)
 /*
  * One producer without handlers: records are numbered in their order, so what is in front of a packet is known.
  */
-static void walk_copy(void)
+static void scan_copy(void)
 {
 	unsigned char copy[SUBBUF_MAX], tag;
 	struct strata_ring_packet packet;
-	struct strata_ring_walk walk;
+	struct strata_ring_scan scan;
 	uint64_t before, last = 0;
 	int error;
 
-	strata_ring_walk_begin(&walk, &reader[0], STRATA_RING_OLDEST_FIRST);
-	while ((error = strata_ring_walk_copy(&walk, copy, sizeof(copy), &packet)) != -ENODATA) {
+	strata_ring_scan_begin(&scan, &reader[0], STRATA_RING_OLDEST_FIRST);
+	while ((error = strata_ring_scan_copy(&scan, copy, sizeof(copy), &packet)) != -ENODATA) {
 		ORACLE(error == 0 || error == -EAGAIN || error == -EBUSY);
 		if (error)
 			continue;
@@ -304,12 +304,12 @@ static void walk_copy(void)
 		before = tag > 0x40 ? tag - 0x41u : now->prefill + tag - 1;
 		ORACLE(!last || before > last);
 		last = before;
-		ORACLE(walk.overwritten_records <= before);
-		ORACLE(walk.overwritten_packets * subbuf_bytes != packet.position ||
-		       walk.overwritten_records == before);
+		ORACLE(scan.overwritten_records <= before);
+		ORACLE(scan.overwritten_packets * subbuf_bytes != packet.position ||
+		       scan.overwritten_records == before);
 		if (now->publish == STRATA_ABI_RING_BY_POSITION)
 			ORACLE(packet.records_before == before);
-		if (walk.whole)
+		if (scan.whole)
 			ORACLE(packet.records == (packet.content_bytes - packet.header_bytes) / 12);
 	}
 }
@@ -317,7 +317,7 @@ static void walk_copy(void)
 static void read_concurrently(void)
 {
 	unsigned char copy[SUBBUF_MAX];
-	struct strata_ring_walk walk;
+	struct strata_ring_scan scan;
 	struct strata_ring_packet packet;
 	unsigned i, again;
 	int error;
@@ -347,10 +347,10 @@ static void read_concurrently(void)
 			ORACLE(!packet.timestamp_end ||
 			       packet.timestamp_end >= packet.timestamp_begin);
 			break;
-		case READ_WALK:
-			strata_ring_walk_begin(&walk, &reader[0], STRATA_RING_NEWEST_FIRST);
+		case READ_SCAN:
+			strata_ring_scan_begin(&scan, &reader[0], STRATA_RING_NEWEST_FIRST);
 			for (again = 0; again < 2; again++) {
-				while ((error = strata_ring_walk_get(&walk, &packet)) != -ENODATA) {
+				while ((error = strata_ring_scan_get(&scan, &packet)) != -ENODATA) {
 					ORACLE(error != -EPROTO);
 					if (error)
 						continue;
@@ -359,11 +359,11 @@ static void read_concurrently(void)
 						      mc_plain_read, 0);
 					strata_ring_put_subbuf(&reader[0]);
 				}
-				strata_ring_walk_rewind(&walk);
+				strata_ring_scan_rewind(&scan);
 			}
 			break;
-		case READ_WALK_COPY:
-			walk_copy();
+		case READ_SCAN_COPY:
+			scan_copy();
 			break;
 		}
 	}

@@ -2,7 +2,7 @@
 /*
  * stress.c - threads and their signal handlers write, a reader reads; for the sanitizers.
  *
- * The reader consumes, walks the ring in both directions, and looks at the packet being filled.
+ * The reader consumes, scans the ring in both directions, and looks at the packet being filled.
  * Each record holds its writer, a number that counts up, and bytes that follow from both. Verified: no
  * record torn, none twice, those of each writer in order in each stream; time and the discarded
  * count of a packet never go back; written - overwritten == read, tried == written + discarded.
@@ -127,7 +127,7 @@ static int failed;
 
 /* State of each stream that belongs to the reader. */
 static struct stream_state streams[STREAMS_MAX];
-static uint64_t consumed[WRITERS], walked, prefixes;
+static uint64_t consumed[WRITERS], scanned, prefixes;
 
 static void wrong(const char *format, ...)
 {
@@ -205,8 +205,8 @@ static void *write_many(void *argument)
 
 /* ---- reader ---- */
 
-/* Walk over a packet, whole or the prefix of one. @consume: account for it. Returns the records. */
-static uint64_t walk(const struct strata_ring_packet *packet, uint32_t cpu, int consume)
+/* Scan over a packet, whole or the prefix of one. @consume: account for it. Returns the records. */
+static uint64_t scan(const struct strata_ring_packet *packet, uint32_t cpu, int consume)
 {
 	uint64_t offset = packet->header_bytes, number, count = 0;
 	struct stream_state *s = &streams[cpu];
@@ -263,7 +263,7 @@ static void consume(struct strata_ring_reader *r)
 	if (packet.discarded < s->discarded)
 		wrong("stream %u: discarded count of a packet goes back", r->s->cpu);
 	s->time = packet.timestamp_begin;
-	if (walk(&packet, r->s->cpu, 1) != packet.records)
+	if (scan(&packet, r->s->cpu, 1) != packet.records)
 		wrong("stream %u: packet does not have its %d records", r->s->cpu,
 		      (int)packet.records);
 	if (packet.timestamp_end < s->time)
@@ -274,34 +274,34 @@ static void consume(struct strata_ring_reader *r)
 	strata_ring_put_next(r);
 }
 
-static void walk_ring(struct strata_ring_reader *r, enum strata_ring_direction direction)
+static void scan_ring(struct strata_ring_reader *r, enum strata_ring_direction direction)
 {
 	static unsigned char copy[4096];
-	struct strata_ring_walk ring_walk;
+	struct strata_ring_scan ring_scan;
 	struct strata_ring_packet packet;
 	int error;
 
-	strata_ring_walk_begin(&ring_walk, r, direction);
-	while ((error = strata_ring_walk_get(&ring_walk, &packet)) != -ENODATA) {
+	strata_ring_scan_begin(&ring_scan, r, direction);
+	while ((error = strata_ring_scan_get(&ring_scan, &packet)) != -ENODATA) {
 		if (error == -EAGAIN)
 			continue;
 		if (error)
-			wrong("stream %u: walk: %d", r->s->cpu, error);
-		else if (walk(&packet, r->s->cpu, 0) != packet.records)
-			wrong("stream %u: walk: records", r->s->cpu);
-		walked++;
+			wrong("stream %u: scan: %d", r->s->cpu, error);
+		else if (scan(&packet, r->s->cpu, 0) != packet.records)
+			wrong("stream %u: scan: records", r->s->cpu);
+		scanned++;
 		strata_ring_put_subbuf(r);
 	}
-	strata_ring_walk_begin(&ring_walk, r, direction);
-	while ((error = strata_ring_walk_copy(&ring_walk, copy, sizeof(copy), &packet)) !=
+	strata_ring_scan_begin(&ring_scan, r, direction);
+	while ((error = strata_ring_scan_copy(&ring_scan, copy, sizeof(copy), &packet)) !=
 	       -ENODATA) {
 		if (error && error != -EAGAIN && error != -EBUSY)
-			wrong("stream %u: walk by copies: %d", r->s->cpu, error);
+			wrong("stream %u: scan by copies: %d", r->s->cpu, error);
 		if (error)
 			continue;
-		if (walk(&packet, r->s->cpu, 0) != packet.records && ring_walk.whole)
-			wrong("stream %u: walk by copies: records", r->s->cpu);
-		walked++;
+		if (scan(&packet, r->s->cpu, 0) != packet.records && ring_scan.whole)
+			wrong("stream %u: scan by copies: records", r->s->cpu);
+		scanned++;
 	}
 }
 
@@ -315,12 +315,12 @@ static void prefix(struct strata_ring_reader *r)
 	uint64_t position = end > 2 * r->s->buffer_bytes ? end - 2 * r->s->buffer_bytes : 0;
 
 	if (!strata_ring_get_available(r, &packet)) {
-		walk(&packet, r->s->cpu, 0);
+		scan(&packet, r->s->cpu, 0);
 		prefixes++;
 	}
 	for (; position != end; position += r->s->subbuf_bytes)
 		if (!strata_ring_copy_available(r, position, copy, sizeof(copy), &packet)) {
-			walk(&packet, r->s->cpu, 0);
+			scan(&packet, r->s->cpu, 0);
 			prefixes++;
 		}
 }
@@ -343,7 +343,7 @@ static void *read_all(void *argument)
 			if (!done)
 				prefix(&readers[i]);
 			if (!done && round % 4 == 0)
-				walk_ring(&readers[i], round % 8 ? STRATA_RING_OLDEST_FIRST :
+				scan_ring(&readers[i], round % 8 ? STRATA_RING_OLDEST_FIRST :
 								   STRATA_RING_NEWEST_FIRST);
 		}
 	}
@@ -409,7 +409,7 @@ static void account(double since)
 	       channel.header.publish == STRATA_ABI_RING_BY_COMMIT ? "commit" : "position",
 	       (unsigned long long)written, (unsigned long long)from_handlers,
 	       (unsigned long long)discarded, (unsigned long long)overwritten,
-	       (unsigned long long)read, (unsigned long long)walked, (unsigned long long)prefixes,
+	       (unsigned long long)read, (unsigned long long)scanned, (unsigned long long)prefixes,
 	       (double)strata_clock_monotonic_ns() / 1e9 - since, failed ? "FAILED" : "ok");
 	fflush(stdout);
 }
@@ -435,7 +435,7 @@ static int check(const struct client *c)
 	memset(writers, 0, sizeof(writers));
 	memset(streams, 0, sizeof(streams));
 	memset(consumed, 0, sizeof(consumed));
-	walked = prefixes = 0;
+	scanned = prefixes = 0;
 	writers_done = 0;
 	pthread_barrier_init(&barrier, NULL, THREADS + 1);
 	for (i = 0; i < channel.streams.nr && i < STREAMS_MAX; i++)
@@ -481,7 +481,7 @@ int main(int argc, char **argv)
 	sigaction(SIGUSR1, &action, NULL);
 	alarm(HANG_SECONDS);
 	printf("  %-19s %-8s %8s %9s %9s %11s %8s %9s %8s %5s  %s\n", "buffers, mode", "way",
-	       "written", "handlers'", "discarded", "overwritten", "read", "walked", "prefixes",
+	       "written", "handlers'", "discarded", "overwritten", "read", "scanned", "prefixes",
 	       "s", "result");
 	for (i = 0; i < sizeof(clients) / sizeof(clients[0]) && !status; i++)
 		status = check(&clients[i]);

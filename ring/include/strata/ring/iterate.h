@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <strata/ring/channel.h>
 #include <strata/ring/recover.h>
-#include <strata/ring/walk.h>
+#include <strata/ring/scan.h>
 
 enum strata_ring_source {
 	STRATA_RING_CONSUME = 0, /* each record once; its space goes back to the producer */
-	STRATA_RING_WALK = 1,	 /* what is delivered now; nothing is consumed */
+	STRATA_RING_SCAN = 1,	 /* what is delivered now; nothing is consumed */
 	STRATA_RING_REST = 2,	 /* what dead producers have left, partial packets included */
 };
 
@@ -29,14 +29,14 @@ struct strata_ring_iterator {
 	struct strata_ring_reader reader;
 	const struct strata_ring_config *config;
 	enum strata_ring_source source;
-	struct strata_ring_walk walk;
+	struct strata_ring_scan scan;
 	struct strata_ring_packet packet;
 	struct strata_ring_view view;
 	int in_packet;
 	int have_view;
 	uint64_t offset;      /* of the next record in the packet */
 	uint64_t damaged;     /* packets whose rest could not be decoded */
-	uint64_t gone;	      /* walk: packets that could not be taken */
+	uint64_t gone;	      /* scan: packets that could not be taken */
 	uint64_t unpublished; /* rest: reserved, never committed [byte] */
 	uint32_t heap_key;    /* channel iterator: stream's index */
 };
@@ -46,7 +46,7 @@ struct strata_ring_iterator {
  *
  * Returns 0; -EINVAL: the header format cannot be parsed; -EPROTO: the stream is damaged.
  * Context: the consumer of @s, any CPU. REST: no producer of @s is alive.
- * Ordering: as strata_ring_reader_init(); WALK: then as strata_ring_walk_begin().
+ * Ordering: as strata_ring_reader_init(); SCAN: then as strata_ring_scan_begin().
  * Checked: test: iterate malicious; bpf.
  */
 STRATA_FUNC int strata_ring_iterator_init(struct strata_ring_iterator *it,
@@ -63,8 +63,8 @@ STRATA_FUNC int strata_ring_iterator_init(struct strata_ring_iterator *it,
 	it->source = source;
 	it->heap_key = s->cpu;
 	error = strata_ring_reader_init(&it->reader, s);
-	if (!error && source == STRATA_RING_WALK)
-		strata_ring_walk_begin(&it->walk, &it->reader, STRATA_RING_OLDEST_FIRST);
+	if (!error && source == STRATA_RING_SCAN)
+		strata_ring_scan_begin(&it->scan, &it->reader, STRATA_RING_OLDEST_FIRST);
 	return error;
 }
 
@@ -72,7 +72,7 @@ STRATA_INLINE void strata_ring_iterator_leave(struct strata_ring_iterator *it)
 {
 	if (it->in_packet && it->source == STRATA_RING_CONSUME)
 		strata_ring_put_next(&it->reader);
-	if (it->in_packet && it->source == STRATA_RING_WALK)
+	if (it->in_packet && it->source == STRATA_RING_SCAN)
 		strata_ring_put_subbuf(&it->reader);
 	it->in_packet = 0;
 }
@@ -86,8 +86,8 @@ STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
 	for (;;) {
 		if (it->source == STRATA_RING_CONSUME)
 			error = strata_ring_get_next(&it->reader, &it->packet);
-		else if (it->source == STRATA_RING_WALK)
-			error = strata_ring_walk_get(&it->walk, &it->packet);
+		else if (it->source == STRATA_RING_SCAN)
+			error = strata_ring_scan_get(&it->scan, &it->packet);
 		else
 			error = strata_ring_get_rest(&it->reader, &it->packet);
 		if (error == -ENODATA || (error == -EAGAIN && it->source == STRATA_RING_CONSUME))
@@ -121,7 +121,7 @@ STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
  * Returns 0; -EAGAIN: none delivered now (consume); -ENODATA: no more; -EPROTO never: a packet that
  * cannot be decoded is left at that point and counted in it->damaged.
  * Context: the consumer of the stream, any CPU. No lock, allocation or system call.
- * Ordering: as strata_ring_get_next() and strata_ring_put_next(); WALK: as strata_ring_walk_get() and
+ * Ordering: as strata_ring_get_next() and strata_ring_put_next(); SCAN: as strata_ring_scan_get() and
  *           strata_ring_put_subbuf(); REST: as strata_ring_get_rest(). Records are read by plain loads between.
  * Checked: test: iterate.
  */
@@ -181,7 +181,7 @@ STRATA_FUNC int strata_ring_next(struct strata_ring_iterator *it,
  * skipped.
  *
  * Context: as strata_ring_peek().
- * Ordering: as strata_ring_put_next(); WALK: as strata_ring_put_subbuf(); REST: touches nothing shared.
+ * Ordering: as strata_ring_put_next(); SCAN: as strata_ring_put_subbuf(); REST: touches nothing shared.
  * Checked: test: iterate.
  */
 STRATA_FUNC void strata_ring_iterator_end(struct strata_ring_iterator *it)
@@ -283,7 +283,7 @@ STRATA_FUNC int strata_ring_merge_init(struct strata_ring_merge *m,
  *
  * Returns 0; -EAGAIN (consume): a stream that is not finalized has nothing delivered now, and could
  * still get an earlier record (also that of a CPU on which nobody runs: finalize it, flush it, or take
- * a walk); -ENODATA: no more in any stream.
+ * a scan); -ENODATA: no more in any stream.
  * Context: the consumer of all streams of the channel. No lock, allocation or system call.
  * Ordering: as strata_ring_peek(). A stream with nothing is asked once more behind the ACQUIRE of finalized
  *           in strata_ring_poll(), which its last packet comes before.

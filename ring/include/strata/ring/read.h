@@ -155,7 +155,7 @@ STRATA_FUNC int strata_ring_reader_init(struct strata_ring_reader *r, struct str
  *           back when it has; itself one on the calling CPU. Returns 0, or a negative errno: nothing is read then.
  *
  * Called once for each packet that is there, before it is looked at. What would need one for each record,
- * strata_ring_copy_available(), _walk_copy() and _walk_look(), gives nothing.
+ * strata_ring_copy_available(), _scan_copy() and _scan_look(), gives nothing.
  *
  * Context: the consumer of the stream, after strata_ring_reader_init().
  * Ordering: the writer's CPU has it between two instructions: what it stored before the count that the reader has
@@ -237,8 +237,8 @@ STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint
  *            strata_ring_deliver() and _hold().
  * Invariant: I8 the packet has no hole. I9 no writer holds its frame.
  * Source:    Lockless alg. 6; without the interprocessor interrupt: the producer's store is a RELEASE.
- * Checked:   model: discard-full overwrite-laps overwrite-walk; spin: exclusive; stress; test:
- *            read walk.
+ * Checked:   model: discard-full overwrite-laps overwrite-scan; spin: exclusive; stress; test:
+ *            read scan.
  */
 STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t position,
 				       struct strata_ring_packet *packet)
@@ -303,7 +303,7 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
  * Ordering: RELEASE of the entry pairs with the ACQUIRE in strata_ring_hold(): the frame is the
  *           writer's.
  * Invariant: I7 a packet that the writer has passed is counted once.
- * Checked:  model: overwrite-walk; stress; test: read walk.
+ * Checked:  model: overwrite-scan; stress; test: read scan.
  */
 STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
 {

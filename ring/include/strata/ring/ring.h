@@ -9,7 +9,7 @@
  *   reserve.h, publish.h, at_once.h  the ways to write    slot.h     a reserved slot, its payload
  *   read.h      poll, get, put                            wait.h     sleep until something is there
  *   live.h      the packet still being filled             counters.h how many records went where
- *   walk.h      packets without consuming them            recover.h  what dead producers left
+ *   scan.h      packets without consuming them            recover.h  what dead producers left
  *   iterate.h   record by record, merged by time          stream.h   a buffer in a client's memory
  *   rseq.h      is there a way to publish without atomics?
  *   describe.h  sizes of a channel                        kernel.h   memory of a kernel module
@@ -44,7 +44,7 @@
 #include <strata/ring/read.h>
 #include <strata/ring/recover.h>
 #include <strata/ring/wait.h>
-#include <strata/ring/walk.h>
+#include <strata/ring/scan.h>
 #endif
 
 #endif /* STRATA_RING_RING_H */

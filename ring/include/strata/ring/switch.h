@@ -157,7 +157,7 @@ STRATA_SLOW uint64_t strata_ring_hold_slow(const struct strata_ring_config *conf
 			continue;
 		if (tag & STRATA_RING_UNREAD) {
 			strata_ring_add(config, &s->shared->overwritten_records, records);
-			/* RELEASE: last; pairs with the ACQUIRE in strata_ring_walk_count(). */
+			/* RELEASE: last; pairs with the ACQUIRE in strata_ring_scan_count(). */
 			strata_ring_add(config, &s->shared->overwritten_packets, 1);
 		}
 		break;

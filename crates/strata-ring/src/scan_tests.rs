@@ -1,20 +1,20 @@
-//! Tests of walks: beside a writing producer, after a killed one, on random rings, and on hostile ones.
+//! Tests of scans: beside a writing producer, after a killed one, on random rings, and on hostile ones.
 
 use crate::producer::{stamp, HeaderFormat, Producer};
 use crate::tests::{attr, create, modes, pin_to, pinned, place, random, COUNT, SUBBUF};
 use crate::{Attr, Channel, Error, Info, LossMode, Order, Overwritten, Publish};
 use std::time::{Duration, Instant};
 
-/// Packets and records of one walk, in the order of time.
+/// Packets and records of one scan, in the order of time.
 #[derive(Debug, Default)]
-struct Walked {
+struct Scanned {
     packets: Vec<(Info, Vec<u64>)>,
     gone: u64,
     unfinished: u64,
     before: Option<Overwritten>,
 }
 
-impl Walked {
+impl Scanned {
     fn numbers(&self) -> Vec<u64> {
         self.packets.iter().flat_map(|(_, numbers)| numbers).copied().collect()
     }
@@ -40,30 +40,30 @@ fn numbers(content: &[u8], words: u32) -> Vec<u64> {
     found
 }
 
-/// Walks, and checks all that holds whoever writes meanwhile.
-fn walk(channel: &mut Channel, stream: u32, order: Order, words: u32) -> Walked {
-    let (mut buffer, mut walked) = (Vec::new(), Walked::default());
+/// Scans, and checks all that holds whoever writes meanwhile.
+fn scan(channel: &mut Channel, stream: u32, order: Order, words: u32) -> Scanned {
+    let (mut buffer, mut scanned) = (Vec::new(), Scanned::default());
     let subbuf = channel.subbuf_bytes();
     let most = u64::from(channel.nr_subbufs()) + 1;
     let mut stream = channel.stream(stream).unwrap();
-    let mut walk = stream.walk(order);
-    while let Some(info) = walk.next(&mut buffer).unwrap() {
+    let mut scan = stream.scan(order);
+    while let Some(info) = scan.next(&mut buffer).unwrap() {
         assert_eq!(info.content_bytes, buffer.len() as u64);
         let found = numbers(&buffer[info.header_bytes as usize..], words);
         assert!(info.records.is_none_or(|n| n == found.len() as u64), "{info:?}");
         assert!(info.timestamp_end.is_none_or(|end| info.timestamp_begin <= end), "{info:?}");
-        walked.packets.push((info, found));
+        scanned.packets.push((info, found));
     }
-    assert!(walk.next(&mut buffer).unwrap().is_none());
-    (walked.gone, walked.unfinished) = (walk.gone(), walk.unfinished());
-    walked.before = walk.overwritten_before();
+    assert!(scan.next(&mut buffer).unwrap().is_none());
+    (scanned.gone, scanned.unfinished) = (scan.gone(), scan.unfinished());
+    scanned.before = scan.overwritten_before();
     if order == Order::NewestFirst {
-        walked.packets.reverse();
+        scanned.packets.reverse();
     }
-    let nr = walked.packets.len() as u64;
-    assert!(nr + walked.gone + walked.unfinished <= most);
+    let nr = scanned.packets.len() as u64;
+    assert!(nr + scanned.gone + scanned.unfinished <= most);
     let mut gaps = 0;
-    for pair in walked.packets.windows(2) {
+    for pair in scanned.packets.windows(2) {
         let ((a, before), (b, after)) = (&pair[0], &pair[1]);
         let packets = b.position.wrapping_sub(a.position) / subbuf;
         gaps += packets.wrapping_sub(1);
@@ -72,14 +72,14 @@ fn walk(channel: &mut Channel, stream: u32, order: Order, words: u32) -> Walked 
             assert_eq!(before.last().unwrap() + 1, after[0], "{a:?} {b:?}");
         }
     }
-    assert!(gaps <= if order == Order::NewestFirst { 0 } else { walked.gone });
-    for (_, numbers) in &walked.packets {
+    assert!(gaps <= if order == Order::NewestFirst { 0 } else { scanned.gone });
+    for (_, numbers) in &scanned.packets {
         assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{numbers:?}");
     }
-    if let (Some(before), Some(first)) = (walked.before, walked.numbers().first()) {
+    if let (Some(before), Some(first)) = (scanned.before, scanned.numbers().first()) {
         assert!(before.at_least <= *first && *first <= before.at_most, "{first} {before:?}");
     }
-    walked
+    scanned
 }
 
 /// A producer at full speed on this CPU, and this thread on another one if there is one.
@@ -87,7 +87,7 @@ fn racing(
     round: u64,
     publish: Publish,
     loss_mode: LossMode,
-    walks: impl FnOnce(&mut Channel, u32, u32, &dyn Fn() -> u64),
+    scans: impl FnOnce(&mut Channel, u32, u32, &dyn Fn() -> u64),
 ) -> (Channel, u64, u32, u32) {
     let words = 1 + (round % 5) as u32;
     let subbuf_bytes = 256 << (round % 6);
@@ -101,15 +101,15 @@ fn racing(
         while child.published() == 0 {
             std::thread::yield_now();
         }
-        walks(&mut channel, cpu, words, &|| child.published());
+        scans(&mut channel, cpu, words, &|| child.published());
         let published = child.kill();
         (channel, published, cpu, words)
     })
 }
 
 #[test]
-fn walk_while_a_producer_writes_has_whole_packets_in_order_and_so_after_it_was_killed() {
-    let (mut seen, mut gone, mut unfinished, mut exact, mut first_walks) = (0, 0, 0, 0, 0);
+fn scan_while_a_producer_writes_has_whole_packets_in_order_and_so_after_it_was_killed() {
+    let (mut seen, mut gone, mut unfinished, mut exact, mut first_scans) = (0, 0, 0, 0, 0);
     for round in 0..6 {
         for (publish, loss_mode) in modes() {
             let overwrite = loss_mode == LossMode::Overwrite;
@@ -117,17 +117,17 @@ fn walk_while_a_producer_writes_has_whole_packets_in_order_and_so_after_it_was_k
                 racing(round, publish, loss_mode, |channel, cpu, words, published| {
                     let end = Instant::now() + Duration::from_secs(120);
                     let mut laps = 0;
-                    // Until the ring was lapped while we walked, several times.
+                    // Until the ring was lapped while we scanned, several times.
                     while laps < 2 && Instant::now() < end {
                         let since = published();
                         for order in [Order::OldestFirst, Order::NewestFirst] {
-                            let walked = walk(channel, cpu, order, words);
-                            let numbers = walked.numbers();
+                            let scanned = scan(channel, cpu, order, words);
+                            let numbers = scanned.numbers();
                             seen += numbers.len();
-                            gone += walked.gone;
-                            unfinished += walked.unfinished;
-                            if let Some(before) = walked.before {
-                                first_walks += 1;
+                            gone += scanned.gone;
+                            unfinished += scanned.unfinished;
+                            if let Some(before) = scanned.before {
+                                first_scans += 1;
                                 exact += u32::from(before.at_least == before.at_most);
                             }
                         }
@@ -135,11 +135,11 @@ fn walk_while_a_producer_writes_has_whole_packets_in_order_and_so_after_it_was_k
                     }
                 });
             let counters = channel.stream(cpu).unwrap().counters();
-            let walked = walk(&mut channel, cpu, Order::OldestFirst, words);
-            let numbers = walked.numbers();
+            let scanned = scan(&mut channel, cpu, Order::OldestFirst, words);
+            let numbers = scanned.numbers();
             // By commit it may have been killed behind the reservation that opened the last packet.
             let unfinished = u64::from(publish == Publish::ByCommit);
-            assert!(walked.gone == 0 && walked.unfinished <= unfinished, "{walked:?}");
+            assert!(scanned.gone == 0 && scanned.unfinished <= unfinished, "{scanned:?}");
             let end = numbers.last().unwrap() + 1;
             assert!(end == published || end == published + 1, "{end} of {published}");
             assert_eq!(numbers, (numbers[0]..end).collect::<Vec<_>>());
@@ -148,18 +148,18 @@ fn walk_while_a_producer_writes_has_whole_packets_in_order_and_so_after_it_was_k
             } else {
                 assert_eq!(numbers[0], 0);
             }
-            let again = walk(&mut channel, cpu, Order::NewestFirst, words);
+            let again = scan(&mut channel, cpu, Order::NewestFirst, words);
             assert_eq!(again.numbers(), numbers);
             // Nothing of it was consumed.
             assert_eq!(channel.stream(cpu).unwrap().counters(), counters);
         }
     }
-    println!("{seen} records, {gone} packets gone, {unfinished} unfinished, {exact} of {first_walks} walks exact");
+    println!("{seen} records, {gone} packets gone, {unfinished} unfinished, {exact} of {first_scans} scans exact");
     assert!(seen > 0 && exact > 0);
 }
 
 #[test]
-fn walk_of_random_rings_is_what_was_written_and_consumes_nothing() {
+fn scan_of_random_rings_is_what_was_written_and_consumes_nothing() {
     let mut random = random();
     let mut random = move |below: u64| random() % below;
     pinned(|cpu| {
@@ -185,17 +185,17 @@ fn walk_of_random_rings_is_what_was_written_and_consumes_nothing() {
                 }
             }
             let counters = channel.stream(cpu).unwrap().counters();
-            let walked = walk(&mut channel, cpu, Order::OldestFirst, words);
-            let numbers = walked.numbers();
-            assert_eq!((walked.gone, walked.unfinished), (0, 0));
+            let scanned = scan(&mut channel, cpu, Order::OldestFirst, words);
+            let numbers = scanned.numbers();
+            assert_eq!((scanned.gone, scanned.unfinished), (0, 0));
             assert_eq!(numbers, (counters.overwritten_records..written).collect::<Vec<_>>());
-            if let Some(before) = walked.before {
+            if let Some(before) = scanned.before {
                 let (at_least, at_most) = (numbers[0], numbers[0]);
                 assert_eq!(before, Overwritten { at_least, at_most });
             }
-            let again = walk(&mut channel, cpu, Order::NewestFirst, words);
+            let again = scan(&mut channel, cpu, Order::NewestFirst, words);
             assert_eq!(again.numbers(), numbers);
-            assert_eq!(again.before, walked.before);
+            assert_eq!(again.before, scanned.before);
             assert_eq!(channel.stream(cpu).unwrap().counters(), counters);
             producer.flush();
             let mut read = Vec::new();
@@ -207,13 +207,13 @@ fn walk_of_random_rings_is_what_was_written_and_consumes_nothing() {
                 packet.put();
             }
             assert_eq!(read, numbers);
-            assert!(walk(&mut channel, cpu, Order::OldestFirst, words).packets.is_empty());
+            assert!(scan(&mut channel, cpu, Order::OldestFirst, words).packets.is_empty());
         }
     });
 }
 
 #[test]
-fn walk_after_some_packets_were_read_has_the_others_and_says_what_it_does_not_know() {
+fn scan_after_some_packets_were_read_has_the_others_and_says_what_it_does_not_know() {
     pinned(|cpu| {
         // All at one time: of short headers it is known how many fill a packet.
         stamp(1_000_000);
@@ -224,10 +224,10 @@ fn walk_after_some_packets_were_read_has_the_others_and_says_what_it_does_not_kn
                 assert!(producer.record(0, &n.to_ne_bytes()));
             }
             channel.stream(cpu).unwrap().next().unwrap().unwrap().put();
-            let walked = walk(&mut channel, cpu, Order::OldestFirst, 1);
+            let scanned = scan(&mut channel, cpu, Order::OldestFirst, 1);
             let first = (SUBBUF - 8) / 12;
-            assert_eq!(walked.numbers(), (first..200).collect::<Vec<_>>());
-            let before = walked.before.unwrap();
+            assert_eq!(scanned.numbers(), (first..200).collect::<Vec<_>>());
+            let before = scanned.before.unwrap();
             let at_most = if publish == Publish::ByPosition { first } else { SUBBUF };
             assert_eq!(before, Overwritten { at_least: 0, at_most });
         }
@@ -236,7 +236,7 @@ fn walk_after_some_packets_were_read_has_the_others_and_says_what_it_does_not_kn
 
 /// An uncommitted slot hides the rest of its packet from a reader by commit. Other packets stay readable.
 #[test]
-fn walk_past_a_slot_never_committed_has_the_prefix_before_it_and_goes_on() {
+fn scan_past_a_slot_never_committed_has_the_prefix_before_it_and_goes_on() {
     for loss_mode in [LossMode::Discard, LossMode::Overwrite] {
         for before in [0u64, 3] {
             let (producer, mut channel) = crate::tests::one_stream(loss_mode);
@@ -252,11 +252,11 @@ fn walk_past_a_slot_never_committed_has_the_prefix_before_it_and_goes_on() {
             let mut found = Vec::new();
             let mut buffer = Vec::new();
             let mut stream = channel.stream(0).unwrap();
-            let mut walk = stream.walk(Order::OldestFirst);
-            while let Some(info) = walk.next(&mut buffer).unwrap() {
+            let mut scan = stream.scan(Order::OldestFirst);
+            while let Some(info) = scan.next(&mut buffer).unwrap() {
                 found.push((info.position, numbers(&buffer, 1), info.unpublished_bytes));
             }
-            assert_eq!(walk.unfinished(), u64::from(before == 0));
+            assert_eq!(scan.unfinished(), u64::from(before == 0));
             let in_first = (SUBBUF - 8) / 12 - 1;
             let second = (SUBBUF, (in_first..100 + before).collect(), 0);
             if before == 0 {
@@ -270,7 +270,7 @@ fn walk_past_a_slot_never_committed_has_the_prefix_before_it_and_goes_on() {
 }
 
 #[test]
-fn malicious_packet_ends_no_walk_and_is_named() {
+fn malicious_packet_ends_no_scan_and_is_named() {
     for content in [SUBBUF, SUBBUF - 7, u64::MAX, 1 << 40] {
         for order in [Order::OldestFirst, Order::NewestFirst] {
             let (producer, mut channel) = crate::tests::one_stream(LossMode::Discard);
@@ -279,10 +279,10 @@ fn malicious_packet_ends_no_walk_and_is_named() {
             }
             producer.scribble(place::CONTENT_BYTES, &content.to_ne_bytes());
             let mut stream = channel.stream(0).unwrap();
-            let mut walk = stream.walk(order);
+            let mut scan = stream.scan(order);
             let (mut buffer, mut found, mut damaged) = (Vec::new(), 0, 0);
             loop {
-                match walk.next(&mut buffer) {
+                match scan.next(&mut buffer) {
                     Ok(None) => break,
                     Ok(Some(_)) => found += numbers(&buffer, 1).len(),
                     Err(Error::Packet { stream: 0, position: 0 }) => damaged += 1,
@@ -295,7 +295,7 @@ fn malicious_packet_ends_no_walk_and_is_named() {
 }
 
 #[test]
-fn malicious_bytes_anywhere_keep_a_walk_inside_of_the_memory_and_let_it_end() {
+fn malicious_bytes_anywhere_keep_a_scan_inside_of_the_memory_and_let_it_end() {
     let mut random = random();
     pinned(|cpu| {
         for round in 0..2000u64 {
@@ -324,9 +324,9 @@ fn malicious_bytes_anywhere_keep_a_walk_inside_of_the_memory_and_let_it_end() {
             for order in [Order::OldestFirst, Order::NewestFirst] {
                 let (mut buffer, mut visits) = (Vec::new(), 0);
                 let mut stream = channel.stream(cpu).unwrap();
-                let mut walk = stream.walk(order);
+                let mut scan = stream.scan(order);
                 loop {
-                    match walk.next(&mut buffer) {
+                    match scan.next(&mut buffer) {
                         Ok(None) => break,
                         Ok(Some(info)) => assert!(info.content_bytes < SUBBUF),
                         Err(error) => assert!(matches!(error, Error::Packet { .. })),
@@ -342,7 +342,7 @@ fn malicious_bytes_anywhere_keep_a_walk_inside_of_the_memory_and_let_it_end() {
 /// In position mode, the entry is given to the reader before write_count closes the packet. A producer may be killed or
 /// preempted between the two.
 #[test]
-fn walk_of_a_packet_half_closed_has_its_records() {
+fn scan_of_a_packet_half_closed_has_its_records() {
     let (publish, loss_mode) = (Publish::ByPosition, LossMode::Overwrite);
     if !modes().contains(&(publish, loss_mode)) {
         return;
@@ -359,8 +359,8 @@ fn walk_of_a_packet_half_closed_has_its_records() {
         let entry = 1u64 << 63;
         producer.scribble(place::ENTRY + u64::from(cpu) * stride, &entry.to_ne_bytes());
         for order in [Order::OldestFirst, Order::NewestFirst] {
-            let walked = walk(&mut channel, cpu, order, 1);
-            assert_eq!((walked.numbers(), walked.unfinished), (vec![0, 1, 2], 0));
+            let scanned = scan(&mut channel, cpu, order, 1);
+            assert_eq!((scanned.numbers(), scanned.unfinished), (vec![0, 1, 2], 0));
         }
         let mut buffer = Vec::new();
         let info = channel.stream(cpu).unwrap().partial(&mut buffer).unwrap().unwrap();
@@ -382,14 +382,14 @@ fn view_gives_what_the_channel_holds_and_says_of_what_is_seen_whether_it_was_ove
                 }
             };
             write(1000);
-            let walked = walk(&mut channel, cpu, Order::OldestFirst, 1);
+            let scanned = scan(&mut channel, cpu, Order::OldestFirst, 1);
             let mut view = channel.view().unwrap();
             assert!(matches!(
-                view.walk(u32::MAX, Order::OldestFirst),
+                view.scan(u32::MAX, Order::OldestFirst),
                 Err(Error::NoStream { stream: u32::MAX, .. })
             ));
             let (mut passed, mut copied, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
-            let (mut of_view, counters) = view.walk(cpu, Order::OldestFirst).unwrap();
+            let (mut of_view, counters) = view.scan(cpu, Order::OldestFirst).unwrap();
             assert_eq!(counters, channel.stream(cpu).unwrap().counters());
             loop {
                 let Some(seen) = of_view.look() else { break };
@@ -406,9 +406,9 @@ fn view_gives_what_the_channel_holds_and_says_of_what_is_seen_whether_it_was_ove
             }
             assert!(!passed.is_empty() && copied.len() <= 1, "{} {}", passed.len(), copied.len());
             passed.extend(copied);
-            assert_eq!(passed, walked.packets);
+            assert_eq!(passed, scanned.packets);
             // The one that is looked at is overwritten meanwhile; the channel may be gone.
-            let (mut of_view, _) = view.walk(cpu, Order::OldestFirst).unwrap();
+            let (mut of_view, _) = view.scan(cpu, Order::OldestFirst).unwrap();
             let seen = of_view.look().unwrap();
             assert!(seen.is_there());
             write(1000);

@@ -1,4 +1,4 @@
-//! Walks, for a flight recorder: copies of what a stream holds at one moment, without consuming it.
+//! Scans, for a flight recorder: copies of what a stream holds at one moment, without consuming it.
 
 use crate::channel::Channel;
 use crate::description::Publish;
@@ -7,18 +7,18 @@ use crate::ffi::{self, EAGAIN, EBUSY, ENODATA};
 use crate::stream::{counters, make_room, Counters, Info, Packet, Stream};
 use std::marker::PhantomData;
 
-/// The order in which a walk visits the packets of a stream.
+/// The order in which a scan visits the packets of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The oldest packet comes first. If producers overwrite packets during the walk, there is a gap between two
+    /// The oldest packet comes first. If producers overwrite packets during the scan, there is a gap between two
     /// packets.
     OldestFirst,
-    /// The newest packet comes first. The walk ends at the first packet that was overwritten, so there is no gap
+    /// The newest packet comes first. The scan ends at the first packet that was overwritten, so there is no gap
     /// between its packets.
     NewestFirst,
 }
 
-/// Number of records that were overwritten before some packet of the walk. Producers count them, so a hostile producer
+/// Number of records that were overwritten before some packet of the scan. Producers count them, so a hostile producer
 /// can make the number anything.
 ///
 /// The number is exact, which means that both bounds are equal, if nobody has consumed a packet of the stream, and no
@@ -32,9 +32,9 @@ pub struct Overwritten {
     pub at_most: u64,
 }
 
-/// A pass over a stream's packets, from [`Stream::walk`].
+/// A pass over a stream's packets, from [`Stream::scan`].
 #[derive(Debug)]
-pub struct Walk<'s> {
+pub struct Scan<'s> {
     shim: *mut ffi::Shim,
     stream: u32,
     subbuf_bytes: u64,
@@ -44,7 +44,7 @@ pub struct Walk<'s> {
     gone: u64,
     unfinished: u64,
     before: Option<Overwritten>,
-    /// Borrow of the channel: as long as the walk lives, the mapping stays, no packet is taken and no other walk
+    /// Borrow of the channel: as long as the scan lives, the mapping stays, no packet is taken and no other scan
     /// begins.
     of: PhantomData<&'s mut Channel>,
 }
@@ -57,7 +57,7 @@ pub struct SeenPacket<'w> {
 }
 
 impl<'w> SeenPacket<'w> {
-    /// Returns the packet at which the walk is.
+    /// Returns the packet at which the scan is.
     #[must_use]
     pub fn packet(&self) -> &Packet<'w> {
         &self.packet
@@ -66,25 +66,25 @@ impl<'w> SeenPacket<'w> {
     /// Returns whether the packet has not been overwritten yet, so that bytes that were read until now are valid.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        // SAFETY: the walk that has given the packet is borrowed, and has not gone on.
-        unsafe { ffi::strata_shim_walk_holds(self.shim) != 0 }
+        // SAFETY: the scan that has given the packet is borrowed, and has not gone on.
+        unsafe { ffi::strata_shim_scan_holds(self.shim) != 0 }
     }
 }
 
 impl Stream<'_> {
-    /// Begins to walk over all packets that the stream holds now: from the oldest unread one to the published part of
+    /// Begins to scan over all packets that the stream holds now: from the oldest unread one to the published part of
     /// the one being filled.
     ///
     /// Nothing is consumed and nothing is written to the ring, so that no producer is disturbed. The producers may be
     /// dead. Packets that are overwritten while they are copied are left out.
-    pub fn walk(&mut self, order: Order) -> Walk<'_> {
+    pub fn scan(&mut self, order: Order) -> Scan<'_> {
         let (shim, stream) = (self.shim(), self.number());
         let by_position = self.publish() == Publish::ByPosition;
-        Walk::begin(shim, stream, self.subbuf_bytes(), by_position, order)
+        Scan::begin(shim, stream, self.subbuf_bytes(), by_position, order)
     }
 }
 
-/// The memory of a [`Channel`], for walks in another thread than the one that has the channel. It stays mapped as long
+/// The memory of a [`Channel`], for scans in another thread than the one that has the channel. It stays mapped as long
 /// as the channel or the view lives.
 #[derive(Debug)]
 pub struct View(Channel);
@@ -118,11 +118,11 @@ impl View {
         self.0.publish()
     }
 
-    /// Starts a walk as [`Stream::walk`] does, and returns the counters at that moment.
+    /// Starts a scan as [`Stream::scan`] does, and returns the counters at that moment.
     ///
     /// # Errors
     /// [`Error::NoStream`].
-    pub fn walk(&mut self, stream: u32, order: Order) -> Result<(Walk<'_>, Counters), Error> {
+    pub fn scan(&mut self, stream: u32, order: Order) -> Result<(Scan<'_>, Counters), Error> {
         let nr_streams = self.nr_streams();
         if stream >= nr_streams {
             return Err(Error::NoStream { stream, nr_streams });
@@ -131,24 +131,24 @@ impl View {
         // SAFETY: the stream is one of the channel's.
         unsafe { ffi::strata_shim_view(self.0.shim(), stream) };
         let counters = counters(self.0.shim(), stream);
-        Ok((Walk::begin(self.0.shim(), stream, self.subbuf_bytes(), by_position, order), counters))
+        Ok((Scan::begin(self.0.shim(), stream, self.subbuf_bytes(), by_position, order), counters))
     }
 }
 
-impl Walk<'_> {
-    /// Begins a walk over a stream. The caller borrows the channel of the stream, whose reader or view has begun.
+impl Scan<'_> {
+    /// Begins a scan over a stream. The caller borrows the channel of the stream, whose reader or view has begun.
     fn begin<'s>(
         shim: *mut ffi::Shim,
         stream: u32,
         subbuf_bytes: u64,
         by_position: bool,
         order: Order,
-    ) -> Walk<'s> {
+    ) -> Scan<'s> {
         // SAFETY: a stream of the channel; no packet of it is held, which would borrow the channel.
         unsafe {
-            ffi::strata_shim_walk(shim, stream, i32::from(order == Order::NewestFirst));
+            ffi::strata_shim_scan(shim, stream, i32::from(order == Order::NewestFirst));
         }
-        Walk {
+        Scan {
             shim,
             stream,
             subbuf_bytes,
@@ -162,22 +162,22 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the packet that [`Walk::next`] would copy, at its place in the ring, if the packet is delivered.
+    /// Returns the packet that [`Scan::next`] would copy, at its place in the ring, if the packet is delivered.
     /// Possible with the oldest packet first, in overwrite mode.
     pub fn look(&mut self) -> Option<SeenPacket<'_>> {
         let mut raw = ffi::Packet::default();
-        // SAFETY: the walk was begun by this, and a local variable.
-        let code = unsafe { ffi::strata_shim_walk_look(self.shim, &mut raw) };
+        // SAFETY: the scan was begun by this, and a local variable.
+        let code = unsafe { ffi::strata_shim_scan_look(self.shim, &mut raw) };
         (code == 0).then(|| SeenPacket {
             packet: Packet::seen(&raw, self.shim, self.stream),
             shim: self.shim,
         })
     }
 
-    /// Continues after the packet that [`Walk::look`] returned.
+    /// Continues after the packet that [`Scan::look`] returned.
     pub fn pass(&mut self) {
-        // SAFETY: the walk was begun by this.
-        unsafe { ffi::strata_shim_walk_pass(self.shim) }
+        // SAFETY: the scan was begun by this.
+        unsafe { ffi::strata_shim_scan_pass(self.shim) }
     }
 
     /// Copies the next packet, from its first byte on, to `buffer`, whose memory is reused; `None` at the end.
@@ -192,9 +192,9 @@ impl Walk<'_> {
         while !self.ended {
             let (mut raw, mut before) = (ffi::Packet::default(), ffi::Before::default());
             let (shim, dst, bytes) = (self.shim, buffer.as_mut_ptr(), self.subbuf_bytes);
-            // SAFETY: the walk was begun by this, the buffer has room for a sub-buffer, and no more is copied.
+            // SAFETY: the scan was begun by this, the buffer has room for a sub-buffer, and no more is copied.
             let code =
-                unsafe { ffi::strata_shim_walk_copy(shim, dst, bytes, &mut raw, &mut before) };
+                unsafe { ffi::strata_shim_scan_copy(shim, dst, bytes, &mut raw, &mut before) };
             match -code {
                 0 => {
                     // SAFETY: so many bytes were just written, at most a sub-buffer.
@@ -228,7 +228,7 @@ impl Walk<'_> {
         Overwritten { at_least, at_most }
     }
 
-    /// Returns how many packets were there when the walk began and were overwritten before they were copied.
+    /// Returns how many packets were there when the scan began and were overwritten before they were copied.
     #[must_use]
     pub fn gone(&self) -> u64 {
         self.gone
@@ -240,7 +240,7 @@ impl Walk<'_> {
         self.unfinished
     }
 
-    /// Returns how many records were overwritten before the oldest packet that the walk has returned; `None` before the
+    /// Returns how many records were overwritten before the oldest packet that the scan has returned; `None` before the
     /// first packet.
     #[must_use]
     pub fn overwritten_before(&self) -> Option<Overwritten> {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * walk.c - packets in either direction, more than once, with the producer going on.
+ * scan.c - packets in either direction, more than once, with the producer going on.
  */
 #include <pthread.h>
 #include "sample.h"
@@ -16,7 +16,7 @@ struct fixture {
 	struct strata_ring_channel channel;
 	struct strata_ring_stream *s;
 	struct strata_ring_reader reader;
-	struct strata_ring_walk walk;
+	struct strata_ring_scan scan;
 	uint64_t next;
 };
 
@@ -64,22 +64,22 @@ static uint64_t first_number(const struct strata_ring_packet *packet)
 	return first;
 }
 
-/* The walk has exactly the packets of records [@first, @next), in its direction. */
-static void check_walk(struct fixture *f, uint64_t first, uint64_t next)
+/* The scan has exactly the packets of records [@first, @next), in its direction. */
+static void check_scan(struct fixture *f, uint64_t first, uint64_t next)
 {
 	struct strata_ring_packet packet;
 	uint64_t n, number;
 
 	for (n = 0; n < (next - first) / PER_PACKET; n++) {
-		REQUIRE(strata_ring_walk_get(&f->walk, &packet), ==, 0);
+		REQUIRE(strata_ring_scan_get(&f->scan, &packet), ==, 0);
 		number = first_number(&packet);
 		CHECK(number, ==,
-		      f->walk.direction == STRATA_RING_OLDEST_FIRST ? first + PER_PACKET * n :
+		      f->scan.direction == STRATA_RING_OLDEST_FIRST ? first + PER_PACKET * n :
 								      next - PER_PACKET * (n + 1));
 		strata_ring_put_subbuf(&f->reader);
 	}
-	CHECK(strata_ring_walk_get(&f->walk, &packet), ==, -ENODATA);
-	CHECK(strata_ring_walk_get(&f->walk, &packet), ==, -ENODATA);
+	CHECK(strata_ring_scan_get(&f->scan, &packet), ==, -ENODATA);
+	CHECK(strata_ring_scan_get(&f->scan, &packet), ==, -ENODATA);
 }
 
 static void packets_of(const struct strata_ring_config *config, uint64_t start, unsigned nr)
@@ -98,14 +98,14 @@ static void packets_of(const struct strata_ring_config *config, uint64_t start, 
 		first += PER_PACKET; /* it has opened the oldest packet's sub-buffer */
 	read_count = f.s->shared->read_count;
 	for (direction = 0; direction < 2; direction++) {
-		strata_ring_walk_begin(&f.walk, &f.reader, (enum strata_ring_direction)direction);
+		strata_ring_scan_begin(&f.scan, &f.reader, (enum strata_ring_direction)direction);
 		for (again = 0; again < 3; again++) {
-			check_walk(&f, first, f.next);
-			strata_ring_walk_rewind(&f.walk);
+			check_scan(&f, first, f.next);
+			strata_ring_scan_rewind(&f.scan);
 		}
 	}
 	CHECK(f.s->shared->read_count, ==, read_count);
-	/* Walking has consumed nothing. */
+	/* Scanning has consumed nothing. */
 	for (n = first; n < f.next; n += PER_PACKET) {
 		REQUIRE(strata_ring_get_next(&f.reader, &packet), ==, 0);
 		read_count = first_number(&packet);
@@ -116,7 +116,7 @@ static void packets_of(const struct strata_ring_config *config, uint64_t start, 
 	strata_ring_channel_close(&f.channel);
 }
 
-static void walk_in_either_direction_is_the_same_packets_each_time(void)
+static void scan_in_either_direction_is_the_same_packets_each_time(void)
 {
 	unsigned nr;
 
@@ -127,7 +127,7 @@ static void walk_in_either_direction_is_the_same_packets_each_time(void)
 	}
 }
 
-static void wrap_walk_when_positions_pass_2_to_64_is_the_same_packets_each_time(void)
+static void wrap_scan_when_positions_pass_2_to_64_is_the_same_packets_each_time(void)
 {
 	unsigned nr;
 
@@ -143,27 +143,27 @@ static void check_copies(struct fixture *f, uint64_t first, uint64_t next)
 	uint64_t before = first, n = 0, number, records;
 	int error;
 
-	while ((error = strata_ring_walk_copy(&f->walk, copy, sizeof(copy), &packet)) != -ENODATA) {
+	while ((error = strata_ring_scan_copy(&f->scan, copy, sizeof(copy), &packet)) != -ENODATA) {
 		if (!CHECK(error, ==, 0))
 			return;
 		number = first_number(&packet);
 		records = next - number < PER_PACKET ? next - number : PER_PACKET;
-		if (f->walk.whole)
+		if (f->scan.whole)
 			CHECK(packet.records, ==, PER_PACKET);
-		if (f->walk.direction == STRATA_RING_OLDEST_FIRST)
+		if (f->scan.direction == STRATA_RING_OLDEST_FIRST)
 			CHECK(number, ==, before);
 		else
 			CHECK(number + records + n, ==, next);
 		before = number + records;
 		n += records;
-		CHECK(f->walk.overwritten_records, <=, number);
+		CHECK(f->scan.overwritten_records, <=, number);
 		if (number == first)
-			CHECK(f->walk.overwritten_records, ==, first);
+			CHECK(f->scan.overwritten_records, ==, first);
 	}
 	CHECK(n, ==, next - first);
 }
 
-static void walk_copy_in_either_direction_has_the_packet_being_filled_and_writes_nothing(void)
+static void scan_copy_in_either_direction_has_the_packet_being_filled_and_writes_nothing(void)
 {
 	static unsigned char before[1 << 16];
 	unsigned nr, direction, again;
@@ -178,11 +178,11 @@ static void walk_copy_in_either_direction_has_the_packet_being_filled_and_writes
 		REQUIRE(bytes <= sizeof(before), ==, 1);
 		memcpy(before, f.s->shared, bytes);
 		for (direction = 0; direction < 2; direction++) {
-			strata_ring_walk_begin(&f.walk, &f.reader,
+			strata_ring_scan_begin(&f.scan, &f.reader,
 					       (enum strata_ring_direction)direction);
 			for (again = 0; again < 2; again++) {
 				check_copies(&f, first, f.next);
-				strata_ring_walk_rewind(&f.walk);
+				strata_ring_scan_rewind(&f.scan);
 			}
 		}
 		CHECK(memcmp(before, f.s->shared, bytes), ==, 0);
@@ -190,8 +190,8 @@ static void walk_copy_in_either_direction_has_the_packet_being_filled_and_writes
 	}
 }
 
-/* Packets that the writer reclaims behind the walk's back are not to be had; the others are. */
-static void loss_walk_when_writer_goes_on_returns_eagain_for_what_is_gone(void)
+/* Packets that the writer reclaims behind the scan's back are not to be had; the others are. */
+static void loss_scan_when_writer_goes_on_returns_eagain_for_what_is_gone(void)
 {
 	struct strata_ring_packet packet;
 	unsigned more, n;
@@ -204,11 +204,11 @@ static void loss_walk_when_writer_goes_on_returns_eagain_for_what_is_gone(void)
 			int error;
 
 			packets(&f, COUNT);
-			strata_ring_walk_begin(&f.walk, &f.reader,
+			strata_ring_scan_begin(&f.scan, &f.reader,
 					       (enum strata_ring_direction)direction);
 			packets(&f, more);
 			for (n = 0; n < COUNT; n++) {
-				error = strata_ring_walk_get(&f.walk, &packet);
+				error = strata_ring_scan_get(&f.scan, &packet);
 				got += !error;
 				if (error) {
 					CHECK(error, ==, -EAGAIN);
@@ -216,15 +216,15 @@ static void loss_walk_when_writer_goes_on_returns_eagain_for_what_is_gone(void)
 				}
 				strata_ring_put_subbuf(&f.reader);
 			}
-			CHECK(strata_ring_walk_get(&f.walk, &packet), ==, -ENODATA);
+			CHECK(strata_ring_scan_get(&f.scan, &packet), ==, -ENODATA);
 			CHECK(gone, ==, more < COUNT ? more : COUNT);
 			CHECK(got, ==, COUNT - gone);
 			strata_ring_channel_close(&f.channel);
 		}
 }
 
-/* A packet that the walk has while the writer passes is whole, and counted as overwritten after. */
-static void loss_walk_when_writer_passes_a_packet_it_has_keeps_it_whole(void)
+/* A packet that the scan has while the writer passes is whole, and counted as overwritten after. */
+static void loss_scan_when_writer_passes_a_packet_it_has_keeps_it_whole(void)
 {
 	struct fixture f = begin(&sample_overwrite, 0);
 	struct strata_ring_counters c;
@@ -232,8 +232,8 @@ static void loss_walk_when_writer_passes_a_packet_it_has_keeps_it_whole(void)
 	uint64_t first, n = 0;
 
 	packets(&f, 3);
-	strata_ring_walk_begin(&f.walk, &f.reader, STRATA_RING_NEWEST_FIRST);
-	REQUIRE(strata_ring_walk_get(&f.walk, &packet), ==, 0);
+	strata_ring_scan_begin(&f.scan, &f.reader, STRATA_RING_NEWEST_FIRST);
+	REQUIRE(strata_ring_scan_get(&f.scan, &packet), ==, 0);
 	packets(&f, 2 * COUNT);
 	first = first_number(&packet);
 	CHECK(first, ==, 2 * PER_PACKET);
@@ -260,7 +260,7 @@ static void *produce(void *argument)
 	return NULL;
 }
 
-static void walk_while_the_producer_goes_on_has_whole_packets_in_order(void)
+static void scan_while_the_producer_goes_on_has_whole_packets_in_order(void)
 {
 	struct fixture f = begin(&sample_overwrite, 0);
 	uint64_t end = test_now_ns() + 300000000, limit = end + UINT64_C(60000000000), got = 0,
@@ -278,8 +278,8 @@ static void walk_while_the_producer_goes_on_has_whole_packets_in_order(void)
 		uint64_t before = 0, first;
 
 		direction = !direction;
-		strata_ring_walk_begin(&f.walk, &f.reader, (enum strata_ring_direction)direction);
-		while ((error = strata_ring_walk_get(&f.walk, &packet)) != -ENODATA) {
+		strata_ring_scan_begin(&f.scan, &f.reader, (enum strata_ring_direction)direction);
+		while ((error = strata_ring_scan_get(&f.scan, &packet)) != -ENODATA) {
 			if (error) {
 				CHECK(error, ==, -EAGAIN);
 				gone++;
@@ -302,7 +302,7 @@ static void walk_while_the_producer_goes_on_has_whole_packets_in_order(void)
 		read += packet.records;
 		strata_ring_put_next(&f.reader);
 	}
-	/* Records that were overwritten while the walk had their packet are counted, too. */
+	/* Records that were overwritten while the scan had their packet are counted, too. */
 	strata_ring_read_counters(f.s, &c);
 	CHECK(c.written, ==, f.next);
 	CHECK(c.written - c.overwritten_records, ==, read);
@@ -310,43 +310,43 @@ static void walk_while_the_producer_goes_on_has_whole_packets_in_order(void)
 }
 
 /* Each packet where it lies is what a copy of it is; one whose memory a producer has taken is not held any more. */
-static void walk_look_when_producer_comes_by_does_not_hold(void)
+static void scan_look_when_producer_comes_by_does_not_hold(void)
 {
 	struct fixture f = begin(&sample_overwrite, 0);
 	struct strata_ring_packet packet;
 	uint64_t n;
 
 	packets(&f, COUNT / 2);
-	strata_ring_walk_begin(&f.walk, &f.reader, STRATA_RING_OLDEST_FIRST);
+	strata_ring_scan_begin(&f.scan, &f.reader, STRATA_RING_OLDEST_FIRST);
 	for (n = 0; n < COUNT / 2; n++) {
-		REQUIRE(strata_ring_walk_look(&f.walk, &packet), ==, 0);
+		REQUIRE(strata_ring_scan_look(&f.scan, &packet), ==, 0);
 		CHECK(packet.position, ==, n * SUBBUF);
 		CHECK(packet.records, ==, PER_PACKET);
 		CHECK(first_number(&packet), ==, n * PER_PACKET);
-		CHECK(strata_ring_walk_holds(&f.walk), ==, 1);
-		/* Without passing on, the walk returns the same packet again. */
-		CHECK(strata_ring_walk_look(&f.walk, &packet), ==, 0);
+		CHECK(strata_ring_scan_holds(&f.scan), ==, 1);
+		/* Without passing on, the scan returns the same packet again. */
+		CHECK(strata_ring_scan_look(&f.scan, &packet), ==, 0);
 		CHECK(packet.position, ==, n * SUBBUF);
-		strata_ring_walk_pass(&f.walk);
+		strata_ring_scan_pass(&f.scan);
 	}
-	CHECK(strata_ring_walk_look(&f.walk, &packet), ==, -EAGAIN);
-	strata_ring_walk_rewind(&f.walk);
-	REQUIRE(strata_ring_walk_look(&f.walk, &packet), ==, 0);
+	CHECK(strata_ring_scan_look(&f.scan, &packet), ==, -EAGAIN);
+	strata_ring_scan_rewind(&f.scan);
+	REQUIRE(strata_ring_scan_look(&f.scan, &packet), ==, 0);
 	packets(&f, COUNT);
-	CHECK(strata_ring_walk_holds(&f.walk), ==, 0);
-	CHECK(strata_ring_walk_look(&f.walk, &packet), ==, -EAGAIN);
-	strata_ring_walk_begin(&f.walk, &f.reader, STRATA_RING_NEWEST_FIRST);
-	CHECK(strata_ring_walk_look(&f.walk, &packet), ==, -EAGAIN);
+	CHECK(strata_ring_scan_holds(&f.scan), ==, 0);
+	CHECK(strata_ring_scan_look(&f.scan, &packet), ==, -EAGAIN);
+	strata_ring_scan_begin(&f.scan, &f.reader, STRATA_RING_NEWEST_FIRST);
+	CHECK(strata_ring_scan_look(&f.scan, &packet), ==, -EAGAIN);
 	strata_ring_channel_close(&f.channel);
 }
 
 static const struct test tests[] = {
-	BOTH(walk_in_either_direction_is_the_same_packets_each_time),
-	BOTH(wrap_walk_when_positions_pass_2_to_64_is_the_same_packets_each_time),
-	BOTH(walk_copy_in_either_direction_has_the_packet_being_filled_and_writes_nothing),
-	BOTH(loss_walk_when_writer_goes_on_returns_eagain_for_what_is_gone),
-	BOTH(loss_walk_when_writer_passes_a_packet_it_has_keeps_it_whole),
-	BOTH(walk_look_when_producer_comes_by_does_not_hold),
-	BOTH(walk_while_the_producer_goes_on_has_whole_packets_in_order),
+	BOTH(scan_in_either_direction_is_the_same_packets_each_time),
+	BOTH(wrap_scan_when_positions_pass_2_to_64_is_the_same_packets_each_time),
+	BOTH(scan_copy_in_either_direction_has_the_packet_being_filled_and_writes_nothing),
+	BOTH(loss_scan_when_writer_goes_on_returns_eagain_for_what_is_gone),
+	BOTH(loss_scan_when_writer_passes_a_packet_it_has_keeps_it_whole),
+	BOTH(scan_look_when_producer_comes_by_does_not_hold),
+	BOTH(scan_while_the_producer_goes_on_has_whole_packets_in_order),
 };
 TEST_MAIN(tests)
