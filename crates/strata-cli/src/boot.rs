@@ -302,7 +302,7 @@ pub fn settle(flags: &SettleFlags) -> Result<u8> {
     let above = flags.output.as_deref().map(|path| absolute(path, "-o")).transpose()?;
     let request = Request::Settle { folder: above.map(PathBuf::from) };
     let facts = ask(&folder, &name, &request)?;
-    let part = facts.get("part").and_then(Value::as_object);
+    let part = facts.get("chunk").or(facts.get("part")).and_then(Value::as_object);
     let held = part.map_or_else(String::new, |part| {
         let path = shell_word(&clean(text(part, "folder")));
         format!(

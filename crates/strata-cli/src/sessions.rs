@@ -517,7 +517,7 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
         shell_word(&clean(path))
     };
     let goes_on = format!("recording goes on in {}", path(&facts, "present"));
-    let text = match facts.get("part").and_then(Value::as_object) {
+    let text = match facts.get("chunk").or(facts.get("part")).and_then(Value::as_object) {
         Some(part) => format!(
             "{} in {}; {goes_on}",
             counted(number(part, "records"), "event record"),

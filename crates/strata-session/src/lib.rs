@@ -65,7 +65,7 @@ pub use session::recording::Recording;
 pub use session::rotation::Rotated;
 pub use session::shared::Figured;
 pub use session::state::SessionState;
-pub use session::status::Status;
+pub use session::status::{add_earlier_keys, Status};
 pub use session::stop;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_kernel::count as kernel_count;

@@ -404,7 +404,7 @@ pub struct Report {
     /// Number of snapshots written; `None` if the session wrote a trace continuously.
     pub snapshots: Option<u64>,
     /// The chunks of a rotated trace.
-    pub parts: Option<ChunksStatus>,
+    pub chunks: Option<ChunksStatus>,
     /// The trace's folder; `None` if nothing was recorded, or the folder is gone.
     pub output: Option<PathBuf>,
     /// Channel by which a guest's trace was sent to the host's recorder; `None` if this machine is no such guest.

@@ -95,7 +95,9 @@ class Session:
 
         Returns the folder of the complete part; None if nothing was recorded in it.
         """
-        return self._folder(self._ask("rotate").get("part") or {}, "folder")
+        answer = self._ask("rotate")
+        # Sessions of earlier versions have the key "part".
+        return self._folder(answer.get("chunk", answer.get("part")) or {}, "folder")
 
     def snapshot(self, output, *, last=None):
         """Has a flight recorder write what it holds, of the last seconds if `last` says how many, into a new folder.

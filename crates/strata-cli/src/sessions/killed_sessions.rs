@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value};
 use strata_control::{Claim, ControlError, Folder, PLAN};
-use strata_session::{RestorePlan, Status};
+use strata_session::{add_earlier_keys, RestorePlan, Status};
 
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -61,6 +61,7 @@ pub fn status(folder: &Folder, name: &str) -> Map<String, Value> {
         Ok(Value::Object(facts)) => facts,
         _ => Map::new(),
     };
+    add_earlier_keys(&mut facts);
     facts.insert("name".into(), name.into());
     facts.insert("pid".into(), Value::Null);
     facts

@@ -300,7 +300,8 @@ fn retention(facts: &Facts) -> String {
 /// Formats the parts of a rotated trace.
 fn parts(facts: &Facts) -> String {
     let mut out = String::new();
-    let Some(parts) = facts.get("parts").and_then(Value::as_object) else { return out };
+    let chunks = facts.get("chunks").or(facts.get("parts"));
+    let Some(parts) = chunks.and_then(Value::as_object) else { return out };
     let (complete, removed) = (number(parts, "complete"), number(parts, "removed"));
     let _ = write!(out, "\nparts: {} complete", count(complete));
     if removed > 0 {
@@ -354,7 +355,7 @@ mod tests {
                 { "layer": "kernel", "channel": "big", "enabled": false, "events": [] },
             ],
             "tracked": { "pids": [1, 2], "uids": null, "names": [] },
-            "parts": {
+            "chunks": {
                 "present": { "number": 9, "folder": "/d/0009-x", "records": 7 }, "complete": 2,
                 "last": [{ "number": 7, "folder": "/d/0007-x" }, { "number": 8, "folder": "/d/0008-\u{1b}", "records": 1 }],
                 "removed": 6, "removed_records": 1000, "removed_unknown": 1, "error": "why",

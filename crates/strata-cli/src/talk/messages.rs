@@ -366,7 +366,7 @@ fn headline(report: &Report) -> Message {
 
 /// Returns a message on the parts of a rotated trace, and how many of them were removed.
 fn parts(report: &Report) -> Option<Message> {
-    let parts = report.parts.as_ref()?;
+    let parts = report.chunks.as_ref()?;
     let mut text = format!(
         "{} complete",
         counted(parts.complete + u64::from(parts.present.is_some()), "part")

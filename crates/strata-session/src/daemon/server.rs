@@ -29,6 +29,7 @@ use crate::output::folder::{show_to_group, time_name};
 use crate::plan::{Plan, PAUSE};
 use crate::report::{Counts, Report};
 use crate::session::control::Controls;
+use crate::session::status::add_earlier_keys;
 use crate::session::stop::Stop;
 
 /// The pause after a failure to accept a client.
@@ -381,7 +382,10 @@ impl ControlServer {
 
 fn object(of: &impl serde::Serialize) -> Reply {
     match serde_json::to_value(of) {
-        Ok(Value::Object(object)) => Ok(object),
+        Ok(Value::Object(mut object)) => {
+            add_earlier_keys(&mut object);
+            Ok(object)
+        }
         _ => Err("this cannot be told".to_owned()),
     }
 }

@@ -293,7 +293,7 @@ impl Resources {
     }
 
     /// Returns the status of the trace's chunks, if it has any.
-    pub(crate) fn parts(&self) -> Option<ChunksStatus> {
+    pub(crate) fn chunks(&self) -> Option<ChunksStatus> {
         let rotations = self.rotations.as_ref()?;
         rotations.borrow().chunks(&self.context.shared)
     }
@@ -392,7 +392,7 @@ impl Resources {
         let (failure, failed_layer) = (shared.failure(), shared.layer_that_failed());
         let is_there = |path: &PathBuf| is_recorded && path.is_dir();
         let report = Report {
-            parts: self.parts(),
+            chunks: self.chunks(),
             snapshots: options.hold.then(|| self.saved()),
             output: self.path().filter(is_there),
             relay: options.relay.as_ref().map(ToString::to_string),

@@ -42,6 +42,7 @@ const SPARE_BYTES: u64 = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rotated {
     /// The completed chunk; `None` if nothing was recorded in it, so that it was removed.
+    #[serde(rename = "chunk")]
     pub part: Option<ChunkStatus>,
     /// The folder of the chunk that is being written.
     pub present: PathBuf,
@@ -245,20 +246,20 @@ fn cut(
     shared: &Shared,
 ) -> Result<Rotated, String> {
     complete(chunks, cuts);
-    let part = lock(chunks).end_last(shared.ending_of_all())?;
-    let part = flush_to_disk(chunks, part)?;
+    let chunk = lock(chunks).end_last(shared.ending_of_all())?;
+    let chunk = flush_to_disk(chunks, chunk)?;
     let (beyond, present) = {
         let mut chunks = lock(chunks);
         (chunks.beyond(), chunks.present())
     };
     let mut failed = None;
-    for part in beyond {
-        let removed = part.remove();
-        lock(chunks).removed(&part, removed.is_ok());
+    for old in beyond {
+        let removed = old.remove();
+        lock(chunks).removed(&old, removed.is_ok());
         failed = failed.or(removed.err());
     }
     match failed {
-        None => Ok(Rotated { part, present }),
+        None => Ok(Rotated { part: chunk, present }),
         Some(why) => Err(why),
     }
 }

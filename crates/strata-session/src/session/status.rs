@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::output::retention::RetentionStatus;
 use crate::plan::tracked::Tracked;
@@ -55,7 +56,7 @@ pub struct Status {
     /// Number of snapshots that were written.
     pub snapshots: u64,
     /// The chunks of the trace, if it was rotated.
-    pub parts: Option<ChunksStatus>,
+    pub chunks: Option<ChunksStatus>,
     /// Limits on the data that the session keeps; `None` if it keeps everything.
     pub retention: Option<RetentionStatus>,
     /// The least [`ChannelStatus::history_seconds`] of all channels.
@@ -106,7 +107,7 @@ impl Status {
             cpus: None,
             kernel_events: None,
             snapshots: 0,
-            parts: None,
+            chunks: None,
             retention: None,
             history_seconds: None,
             figures: Figured::default(),
@@ -121,6 +122,16 @@ impl Status {
             gaps: Vec::new(),
             memory: 0,
             max_memory: plan.and_then(|plan| plan.max_memory),
+        }
+    }
+}
+
+/// Adds the names that two keys of a session's answers had before, for programs that read them: `parts` for `chunks`, and
+/// `part` for `chunk`. The next release has the new names only.
+pub fn add_earlier_keys(facts: &mut Map<String, Value>) {
+    for (name, earlier) in [("chunks", "parts"), ("chunk", "part")] {
+        if let Some(value) = facts.get(name) {
+            facts.insert(earlier.to_owned(), value.clone());
         }
     }
 }
@@ -333,7 +344,7 @@ impl StatusFacts<'_> {
                 .map(|list| list.trim().to_owned()),
             kernel_events: recorded_events(layers),
             snapshots: resources.saved(),
-            parts: resources.parts(),
+            chunks: resources.chunks(),
             retention: self.retention,
             history_seconds: history,
             figures,
