@@ -27,10 +27,10 @@ static void constants(void)
 	TEXT(STRATA_ABI_USER_SOCKET_END);
 	TEXT(STRATA_ABI_USER_REQUEST);
 	CONSTANT(STRATA_ABI_USER_REQUEST_BYTES);
-	CONSTANT(STRATA_ABI_USER_UNARMED_NO_REQUEST);
-	CONSTANT(STRATA_ABI_USER_UNARMED_SECURE);
-	CONSTANT(STRATA_ABI_USER_UNARMED_UNKNOWN);
-	CONSTANT(STRATA_ABI_USER_UNARMED_SOCKET);
+	CONSTANT(STRATA_ABI_USER_NO_SESSION_NO_REQUEST);
+	CONSTANT(STRATA_ABI_USER_NO_SESSION_SECURE);
+	CONSTANT(STRATA_ABI_USER_NO_SESSION_UNKNOWN);
+	CONSTANT(STRATA_ABI_USER_NO_SESSION_SOCKET);
 	CONSTANT(STRATA_ABI_USER_CLOCK_VDSO);
 	CONSTANT(STRATA_ABI_USER_CLOCK_TSC);
 	CONSTANT(STRATA_ABI_USER_NR_CLOCK_SLOTS);
@@ -106,7 +106,7 @@ static void control(void)
 	FIELD(strata_abi_user_control, generation);
 	FIELD(strata_abi_user_control, started_ns);
 	FIELD(strata_abi_user_control, refused);
-	FIELD(strata_abi_user_control, arm_errno);
+	FIELD(strata_abi_user_control, patch_errno);
 	FIELD(strata_abi_user_control, clock_kind);
 	FIELD(strata_abi_user_control, parent_pid);
 	FIELD(strata_abi_user_control, name);
@@ -116,8 +116,8 @@ static void control(void)
 	FIELD(strata_abi_user_control, objects);
 	FIELD(strata_abi_user_control, objects_refused);
 	FIELD(strata_abi_user_control, objects_unseen);
-	FIELD(strata_abi_user_control, unarmed);
-	FIELD(strata_abi_user_control, unarmed_errno);
+	FIELD(strata_abi_user_control, no_session);
+	FIELD(strata_abi_user_control, no_session_errno);
 	FIELD(strata_abi_user_control, reserved);
 	FIELD(strata_abi_user_control, clock);
 	END(strata_abi_user_control);

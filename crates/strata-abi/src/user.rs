@@ -40,7 +40,7 @@ pub const SOCKETS_USER: &str = "/run/user/%u/strata";
 /// The folder of sockets where there is no `/run/user`.
 pub const SOCKETS_TMP: &str = "/tmp/strata-%u";
 
-/// Environment variable that arms a launched command.
+/// Environment variable that makes a launched command record.
 pub const ENVIRONMENT: &str = "STRATA_SESSION";
 /// Suffix of a listening socket's name.
 pub const SOCKET_END: &str = ".sock";
@@ -53,14 +53,14 @@ pub const REQUEST_BYTES: u32 = 40_960;
 pub const CLOCK_VDSO: u32 = 0;
 /// [`Control::clock_kind`]: the cycle counter and [`Control::clock`].
 pub const CLOCK_TSC: u32 = 1;
-/// [`Control::unarmed`]: its environment has no [`ENVIRONMENT`] variable.
-pub const UNARMED_NO_REQUEST: u32 = 1;
+/// [`Control::no_session`]: its environment has no [`ENVIRONMENT`] variable.
+pub const NO_SESSION_NO_REQUEST: u32 = 1;
 /// It has other rights than its user, and heeds no environment.
-pub const UNARMED_SECURE: u32 = 2;
+pub const NO_SESSION_SECURE: u32 = 2;
 /// The environment's request has another version, or cannot be parsed.
-pub const UNARMED_UNKNOWN: u32 = 3;
+pub const NO_SESSION_UNKNOWN: u32 = 3;
 /// The process reached no tracer socket that it may trust.
-pub const UNARMED_SOCKET: u32 = 4;
+pub const NO_SESSION_SOCKET: u32 = 4;
 pub const NR_CLOCK_SLOTS: u32 = 8;
 
 /// [`Session::status`]: nobody's.
@@ -204,7 +204,7 @@ pub struct Control {
     /// Tracepoints that found no room.
     pub refused: AtomicU32,
     /// Error number with which the process failed to patch its own sites; 0 if it could.
-    pub arm_errno: AtomicU32,
+    pub patch_errno: AtomicU32,
     /// [`CLOCK_VDSO`] or [`CLOCK_TSC`].
     pub clock_kind: AtomicU32,
     /// PID of the parent if the process is a fork, in its own namespace; otherwise 0.
@@ -222,10 +222,10 @@ pub struct Control {
     pub objects_refused: AtomicU32,
     /// Objects that were loaded and unloaded between two scans.
     pub objects_unseen: AtomicU32,
-    /// An `UNARMED_*` reason that the environment's session was not joined; 0 if it was, or if that is unknown.
-    pub unarmed: AtomicU32,
-    /// The errno of the failed connection, with [`UNARMED_SOCKET`].
-    pub unarmed_errno: AtomicU32,
+    /// An `NO_SESSION_*` reason that the environment's session was not joined; 0 if it was, or if that is unknown.
+    pub no_session: AtomicU32,
+    /// The errno of the failed connection, with [`NO_SESSION_SOCKET`].
+    pub no_session_errno: AtomicU32,
     pub reserved: [u32; 7],
     pub clock: [ClockSlot; NR_CLOCK_SLOTS as usize],
 }
@@ -243,7 +243,7 @@ impl Default for Control {
             generation: AtomicU64::default(),
             started_ns: AtomicU64::default(),
             refused: AtomicU32::default(),
-            arm_errno: AtomicU32::default(),
+            patch_errno: AtomicU32::default(),
             clock_kind: AtomicU32::default(),
             parent_pid: AtomicU32::default(),
             name: [0; NAME_BYTES as usize],
@@ -253,8 +253,8 @@ impl Default for Control {
             objects: AtomicU32::default(),
             objects_refused: AtomicU32::default(),
             objects_unseen: AtomicU32::default(),
-            unarmed: AtomicU32::default(),
-            unarmed_errno: AtomicU32::default(),
+            no_session: AtomicU32::default(),
+            no_session_errno: AtomicU32::default(),
             reserved: [0; 7],
             clock: Default::default(),
         }

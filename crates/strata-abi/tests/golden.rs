@@ -77,7 +77,7 @@ fn user_mirror() -> String {
         NAME_BYTES);
     texts!(out, user, "STRATA_ABI_USER_", MEMFD MEMFD_REFUSED SOCKETS_ROOT SOCKETS_USER
         SOCKETS_TMP ENVIRONMENT SOCKET_END REQUEST);
-    constants!(out, user, "STRATA_ABI_USER_", REQUEST_BYTES UNARMED_NO_REQUEST UNARMED_SECURE UNARMED_UNKNOWN UNARMED_SOCKET CLOCK_VDSO CLOCK_TSC NR_CLOCK_SLOTS SESSION_FREE
+    constants!(out, user, "STRATA_ABI_USER_", REQUEST_BYTES NO_SESSION_NO_REQUEST NO_SESSION_SECURE NO_SESSION_UNKNOWN NO_SESSION_SOCKET CLOCK_VDSO CLOCK_TSC NR_CLOCK_SLOTS SESSION_FREE
         SESSION_SETUP SESSION_ACTIVE SESSION_ENDING DEAD_NS SESSION_INHERIT SESSION_LARGE_HEADER
         SESSION_OVERWRITE SESSION_VTID SESSION_SPANS CONTEXTS_MAX CTX_VPID CTX_PROCNAME CTX_THREADNAME CTX_PTHREAD_ID
         CTX_CPU_ID CTX_VUID CTX_VSGID CTX_IP CTX_CALLSTACK CTX_CGROUP_NS CTX_UTS_NS
@@ -87,9 +87,9 @@ fn user_mirror() -> String {
     layout!(out, "strata_abi_user_clock_slot", user::ClockSlot, base_cycles multiplier base_ns
         index);
     layout!(out, "strata_abi_user_control", user::Control, magic version pid publish nr_cpus
-        nr_states descriptions_bytes generation started_ns refused arm_errno clock_kind
+        nr_states descriptions_bytes generation started_ns refused patch_errno clock_kind
         parent_pid name clock_index claimed_sessions without_clock objects objects_refused
-        objects_unseen unarmed unarmed_errno reserved clock);
+        objects_unseen no_session no_session_errno reserved clock);
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock

@@ -144,7 +144,7 @@ pub enum Error {
     Channel { pid: u32, source: strata_ring::Error },
     /// The process was not started for this session, or has left it.
     #[error("process {pid}: has no session of generation {generation}")]
-    NotArmed {
+    NotEnabled {
         pid: u32,
         /// Generation of the session that was looked for.
         generation: u64,
@@ -318,7 +318,7 @@ impl Error {
             | Error::NoPlace { pid, .. }
             | Error::FileSizeLimit { pid, .. }
             | Error::Channel { pid, .. }
-            | Error::NotArmed { pid, .. }
+            | Error::NotEnabled { pid, .. }
             | Error::NoBuffers { pid, .. }
             | Error::Strict { pid, .. }
             | Error::SlotTaken { pid, .. }

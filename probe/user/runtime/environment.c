@@ -134,7 +134,7 @@ static int name_of_socket(const char **p, const char *key, char *to)
 
 /*
  * Reads what the tracer wants that has started this program, and where that tracer is. Returns 0,
- * or one of STRATA_ABI_USER_UNARMED_*: the reason for which nothing is wanted.
+ * or one of STRATA_ABI_USER_NO_SESSION_*: the reason for which nothing is wanted.
  */
 uint32_t strata_environment_request(struct strata_user_request *request,
 				    struct strata_user_starter *starter)
@@ -143,15 +143,15 @@ uint32_t strata_environment_request(struct strata_user_request *request,
 	uint64_t version, socket;
 
 	if (!p)
-		return STRATA_ABI_USER_UNARMED_NO_REQUEST;
+		return STRATA_ABI_USER_NO_SESSION_NO_REQUEST;
 	if (getauxval(AT_SECURE))
-		return STRATA_ABI_USER_UNARMED_SECURE;
+		return STRATA_ABI_USER_NO_SESSION_SECURE;
 	if (!number(&p, "", ':', &version) || version != STRATA_ABI_USER_VERSION ||
 	    !number(&p, "socket=", '.', &socket) || socket > INT32_MAX ||
 	    !number(&p, "", ';', &starter->inode) || !name_of_socket(&p, "path=", starter->path) ||
 	    !name_of_socket(&p, "name=", starter->name) || !rest(p, request)) {
 		starter->path[0] = starter->name[0] = '\0';
-		return STRATA_ABI_USER_UNARMED_UNKNOWN;
+		return STRATA_ABI_USER_NO_SESSION_UNKNOWN;
 	}
 	starter->socket = (int)socket;
 	starter->generation = request->generation;

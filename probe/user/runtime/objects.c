@@ -4,7 +4,7 @@
  *
  * Each object with tracepoints registers itself in a constructor, and unregisters in a destructor. Between these:
  *
- *   register ── describe: a state and a description in the shared memory ── present: sites are armed if the tracepoint is on
+ *   register ── describe: a state and a description in the shared memory ── present: sites are enabled if the tracepoint is on
  *   rules    ── matched here with a tracepoint that comes; those that are there the tracer switches on and off by itself
  *   fork()   ── the lock is held across it, so that a child copies nothing half done
  *   unregister ── the tracepoint's state stays, as not present: another object may have the same tracepoint later
@@ -332,15 +332,16 @@ static void note_sites(const struct strata_object *object)
 	}
 }
 
-static void arm(const struct strata_abi_user_state *state, int memory, unsigned char opcode)
+static void enable_sites(const struct strata_abi_user_state *state, int memory,
+			 unsigned char opcode)
 {
 	uint32_t i;
 	int code;
 
 	for (i = 0; i < state->nr_sites; i++) {
-		code = strata_arm_site(memory, &sites_of(state)[i], opcode);
+		code = strata_patch_site(memory, &sites_of(state)[i], opcode);
 		if (code)
-			strata_runtime.control->arm_errno = (uint32_t)-code;
+			strata_runtime.control->patch_errno = (uint32_t)-code;
 	}
 }
 
@@ -538,10 +539,10 @@ static void present_object(struct strata_object *object)
 		if (!t->state->nr_sites || (!by_flag && !t->state->enabled))
 			continue;
 		if (memory == -2)
-			memory = strata_arm_begin();
-		arm(t->state, memory, STRATA_ABI_USER_SITE_ON);
+			memory = strata_patch_begin();
+		enable_sites(t->state, memory, STRATA_ABI_USER_SITE_ON);
 	}
-	strata_arm_end(memory);
+	strata_patch_end(memory);
 }
 
 #ifdef STRATA_USER_COUNTER
@@ -644,26 +645,26 @@ static void begin(struct strata_object *object)
 	struct strata_user_listeners listeners;
 	struct strata_user_request request;
 	struct strata_user_way way;
-	uint32_t unarmed;
+	uint32_t no_session;
 	int slot = -1, code;
 
-	unarmed = strata_environment_request(&request, &strata_runtime.starter);
+	no_session = strata_environment_request(&request, &strata_runtime.starter);
 	code = strata_starter_find(&way);
-	if (!unarmed && code)
-		unarmed = STRATA_ABI_USER_UNARMED_SOCKET;
+	if (!no_session && code)
+		no_session = STRATA_ABI_USER_NO_SESSION_SOCKET;
 	if (strata_memory_create(&way) || __atomic_load_n(&forks_code, __ATOMIC_ACQUIRE)) {
 		strata_announce_to_starter(&way);
 		strata_listeners_find(&listeners, !code, NULL, NULL);
 		strata_announce_to_listeners(&listeners);
 		return;
 	}
-	strata_runtime.control->unarmed = unarmed;
-	if (unarmed == STRATA_ABI_USER_UNARMED_SOCKET)
-		strata_runtime.control->unarmed_errno = (uint32_t)code;
+	strata_runtime.control->no_session = no_session;
+	if (no_session == STRATA_ABI_USER_NO_SESSION_SOCKET)
+		strata_runtime.control->no_session_errno = (uint32_t)code;
 	if (object)
 		describe_object(object);
 	strata_loaded_look(object);
-	if (!unarmed)
+	if (!no_session)
 		slot = begin_requested_session(&request, &beginning);
 	strata_listeners_find(&listeners, !code, begin_requested_session, &beginning);
 	/* RELEASE publishes the memory: a tracer that sees the magic number sees everything above. */
@@ -691,17 +692,17 @@ void strata_objects_by_flag(void)
 		pthread_setcancelstate(state, NULL);
 		return;
 	}
-	memory = strata_runtime.sites_by_flag ? -1 : strata_arm_begin();
+	memory = strata_runtime.sites_by_flag ? -1 : strata_patch_begin();
 	if (!strata_runtime.sites_by_flag && strata_memory_own()) {
 		for (object = strata_runtime.objects; object; object = object->next)
 			for (t = object->tracepoints; t; t = t->next) {
 				__atomic_fetch_or(&t->state->flags, STRATA_ABI_USER_STATE_FLAG,
 						  __ATOMIC_SEQ_CST);
-				arm(t->state, memory, STRATA_ABI_USER_SITE_ON);
+				enable_sites(t->state, memory, STRATA_ABI_USER_SITE_ON);
 			}
 		strata_runtime.sites_by_flag = 1;
 	}
-	strata_arm_end(memory);
+	strata_patch_end(memory);
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(state, NULL);
 }

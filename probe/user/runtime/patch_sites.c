@@ -12,18 +12,18 @@
 
 #include "runtime.h"
 
-int strata_arm_begin(void)
+int strata_patch_begin(void)
 {
 	return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 }
 
-void strata_arm_end(int memory)
+void strata_patch_end(int memory)
 {
 	if (memory >= 0)
 		close(memory);
 }
 
-static int arm_by_mprotect(unsigned char *code, unsigned char opcode)
+static int patch_by_mprotect(unsigned char *code, unsigned char opcode)
 {
 	void *page = code - ((uintptr_t)code % STRATA_ABI_RING_PAGE);
 
@@ -34,7 +34,7 @@ static int arm_by_mprotect(unsigned char *code, unsigned char opcode)
 	return mprotect(page, STRATA_ABI_RING_PAGE, PROT_READ | PROT_EXEC) ? -errno : 0;
 }
 
-int strata_arm_site(int memory, const struct strata_abi_user_site *site, unsigned char opcode)
+int strata_patch_site(int memory, const struct strata_abi_user_site *site, unsigned char opcode)
 {
 	unsigned char *code = (unsigned char *)(uintptr_t)site->address;
 
@@ -42,5 +42,5 @@ int strata_arm_site(int memory, const struct strata_abi_user_site *site, unsigne
 		return 0;
 	if (memory >= 0 && pwrite(memory, &opcode, 1, (off_t)site->address) == 1)
 		return 0;
-	return arm_by_mprotect(code, opcode);
+	return patch_by_mprotect(code, opcode);
 }

@@ -303,10 +303,10 @@ STRATA_HIDDEN void strata_environment_bytes(const char *text, size_t nr, unsigne
 STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
 
 /* Functions of patch_sites.c */
-STRATA_HIDDEN int strata_arm_begin(void);
-STRATA_HIDDEN int strata_arm_site(int memory, const struct strata_abi_user_site *site,
-				  unsigned char opcode);
-STRATA_HIDDEN void strata_arm_end(int memory);
+STRATA_HIDDEN int strata_patch_begin(void);
+STRATA_HIDDEN int strata_patch_site(int memory, const struct strata_abi_user_site *site,
+				    unsigned char opcode);
+STRATA_HIDDEN void strata_patch_end(int memory);
 
 /* Functions of announce.c */
 STRATA_HIDDEN int strata_starter_find(struct strata_user_way *way);

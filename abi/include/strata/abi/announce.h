@@ -22,10 +22,10 @@
  *                  rules=RULE,RULE,...
  *
  * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
- * a filter, filter.h; a byte for each context). The process arms itself by it before main(), and announces itself on
- * a SOCK_SEQPACKET socket of the tracer: FD, inherited; where another inode is at FD, because who started the process
+ * a filter, filter.h; a byte for each context). The process enables its tracepoints by it before main(), and announces
+ * itself on a SOCK_SEQPACKET socket of the tracer: FD, inherited; where another inode is at FD, because who started the process
  * has closed it, one that it connects to itself, by its path, else by its abstract name, which chroot() and other mount
- * namespaces do not hide. Who reaches none of them is not traced by this session, and says why in .unarmed. The
+ * namespaces do not hide. Who reaches none of them is not traced by this session, and says why in .no_session. The
  * generation is a secret of those who have the environment: by it the tracer knows them.
  */
 #define STRATA_ABI_USER_ENVIRONMENT "STRATA_SESSION"
@@ -40,12 +40,13 @@
 #define STRATA_ABI_USER_REQUEST	      ".request"
 #define STRATA_ABI_USER_REQUEST_BYTES 40960u /* room for filter, contexts and rules, and more */
 
-/* Values of strata_abi_user_control.unarmed; 0: the process joined the session, or that is not known. */
-#define STRATA_ABI_USER_UNARMED_NO_REQUEST 1u /* its environment has no STRATA_SESSION */
-#define STRATA_ABI_USER_UNARMED_SECURE \
+/* Values of strata_abi_user_control.no_session; 0: the process joined the session, or that is not known. */
+#define STRATA_ABI_USER_NO_SESSION_NO_REQUEST 1u /* its environment has no STRATA_SESSION */
+#define STRATA_ABI_USER_NO_SESSION_SECURE \
 	2u /* it has other rights than its user, and heeds no environment */
-#define STRATA_ABI_USER_UNARMED_UNKNOWN 3u /* of another version, or not to be understood */
-#define STRATA_ABI_USER_UNARMED_SOCKET	4u /* no socket of the tracer could be reached, or trusted */
+#define STRATA_ABI_USER_NO_SESSION_UNKNOWN 3u /* of another version, or not to be understood */
+#define STRATA_ABI_USER_NO_SESSION_SOCKET \
+	4u /* no socket of the tracer could be reached, or trusted */
 
 /*
  * Announcement of a process: one message on a SOCK_SEQPACKET socket, with the memfd in SCM_RIGHTS, sent without waiting.

@@ -95,7 +95,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *     32     8  generation                 process; atomic, release, last: changes with every (un)loaded object
  *     40     8  started_ns          ns     process; CLOCK_MONOTONIC
  *     48     4  refused                    process; tracepoints that found no room here
- *     52     4  arm_errno                  process; why it could not patch its own sites; 0: it could
+ *     52     4  patch_errno                process; why it could not patch its own sites; 0: it could
  *     56     4  clock_kind                 process or tracer; STRATA_ABI_USER_CLOCK_*
  *     60     4  parent_pid                 process; whose fork it is, in its namespace; 0: nobody's
  *     64    64  name                       process; short name, NUL-terminated
@@ -107,8 +107,8 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *    144     4  objects                    process; atomic, release: the last that it has noted, see loaded.h
  *    148     4  objects_refused            how many found no room
  *    152     4  objects_unseen             how often one came and went between two looks
- *    156     4  unarmed                    process; STRATA_ABI_USER_UNARMED_*: why it has no session by its environment
- *    160     4  unarmed_errno              process; of UNARMED_SOCKET: why it could not connect
+ *    156     4  no_session                 process; STRATA_ABI_USER_NO_SESSION_*: why it has no session by its environment
+ *    160     4  no_session_errno           process; of NO_SESSION_SOCKET: why it could not connect
  *    164    28  reserved
  *    192   256  clock                      see above
  */
@@ -122,7 +122,7 @@ struct strata_abi_user_control {
 	uint32_t descriptions_bytes;
 	uint64_t generation;
 	uint64_t started_ns;
-	uint32_t refused, arm_errno;
+	uint32_t refused, patch_errno;
 	uint32_t clock_kind;
 	uint32_t parent_pid;
 	char name[STRATA_ABI_USER_NAME_BYTES];
@@ -130,7 +130,7 @@ struct strata_abi_user_control {
 	uint32_t claimed_sessions;
 	uint32_t without_clock;
 	uint32_t objects, objects_refused, objects_unseen;
-	uint32_t unarmed, unarmed_errno;
+	uint32_t no_session, no_session_errno;
 	uint32_t reserved[7];
 	struct strata_abi_user_clock_slot clock[STRATA_ABI_USER_NR_CLOCK_SLOTS];
 };
@@ -204,7 +204,7 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 
 /*
  * offset  size  field               unit   written by
- *      0     4  status                     tracer (a self-armed process: ACTIVE); atomic, release
+ *      0     4  status                     tracer (a process with its own request: ACTIVE); atomic, release
  *      4     4  flags                      tracer or process
  *      8     8  generation                 tracer; unlike that of any session before; what a process has
  *                                          mapped is valid only for the generation that it had then

@@ -673,7 +673,7 @@ impl Registry {
     }
 
     /// Returns why a process that should have made a session of ours could not make one; `None` if nothing failed.
-    fn not_armed(&self, application: &Application) -> Option<Error> {
+    fn not_enabled(&self, application: &Application) -> Option<Error> {
         application.failed_sessions().into_iter().find_map(|(generation, code)| {
             let pid = application.pid();
             self.generations.contains(generation).then_some(Error::NoBuffers { pid, code })
@@ -708,7 +708,7 @@ impl Registry {
     ) {
         let inherited = self.inherited(application);
         // The process has reported why it has no session. Its further events can still be recorded.
-        let told = self.not_armed(application);
+        let told = self.not_enabled(application);
         if let (None, Some(error)) = (inherited, &told) {
             self.unreached(error);
         }
@@ -723,7 +723,7 @@ impl Registry {
         let session = match inherited {
             Some(generation) => {
                 match AppSession::adopt(application, generation, &spec, &self.clock) {
-                    Err(Error::NotArmed { .. }) if is_ours => {
+                    Err(Error::NotEnabled { .. }) if is_ours => {
                         AppSession::start_soon(application, &spec, &self.clock)
                     }
                     other => other,

@@ -356,13 +356,13 @@ impl Application {
         self.inner.memory.inode
     }
 
-    /// Why the process has not made the session that its environment asks for, as it claims: one of `UNARMED_*` in
+    /// Why the process has not made the session that its environment asks for, as it claims: one of `NO_SESSION_*` in
     /// `strata/abi/announce.h`, and an `errno`. 0: it has made the session, or gives no reason.
     #[must_use]
-    pub fn unarmed(&self) -> (u32, i32) {
+    pub fn no_session(&self) -> (u32, i32) {
         let load = |offset| self.memory().u32(offset).load(Ordering::Relaxed);
-        let code = load(offset_of!(user::Control, unarmed_errno));
-        (load(offset_of!(user::Control, unarmed)), i32::try_from(code).unwrap_or(0))
+        let code = load(offset_of!(user::Control, no_session_errno));
+        (load(offset_of!(user::Control, no_session)), i32::try_from(code).unwrap_or(0))
     }
 
     /// Process id that the process claims to have in its own namespace.
@@ -421,8 +421,8 @@ impl Application {
 
     /// `errno` with which the process failed to patch its own sites; 0 if it did not fail.
     #[must_use]
-    pub fn arm_errno(&self) -> u32 {
-        self.memory().u32(offset_of!(user::Control, arm_errno)).load(Ordering::Relaxed)
+    pub fn patch_errno(&self) -> u32 {
+        self.memory().u32(offset_of!(user::Control, patch_errno)).load(Ordering::Relaxed)
     }
 
     /// Number of threads that have reported to libstrata that they may not read the CPU's counter.

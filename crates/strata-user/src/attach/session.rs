@@ -115,8 +115,8 @@ pub struct AppSession {
     patched: Option<ChangeMarks>,
     /// Work of restoring the process' code, if it is in progress.
     restoring: Option<Errand<()>>,
-    /// Tracepoints that are disabled, and whose sites are still armed.
-    left_armed: Vec<u32>,
+    /// Tracepoints that are disabled, and whose sites are still enabled.
+    left_enabled: Vec<u32>,
     /// Threads that may still be writing to this session after another session has replaced it.
     writers: Option<Writers>,
     publisher: Publisher,
@@ -240,7 +240,7 @@ impl AppSession {
     /// [`Launch::environment`](crate::Launch::environment), or is a child of such a process.
     ///
     /// # Errors
-    /// [`Error::NotArmed`]: the process has no such session. [`Error::NoBuffers`]: the process could not make the
+    /// [`Error::NotEnabled`]: the process has no such session. [`Error::NoBuffers`]: the process could not make the
     /// session. [`Error::Channel`], [`Error::Value`]: its memory is damaged.
     pub fn adopt(
         app: &Application,
@@ -258,7 +258,7 @@ impl AppSession {
             let failed = |slot: &&SlotCopy| slot.generation == generation && slot.create_errno != 0;
             return Err(match slots.iter().find(failed) {
                 Some(slot) => Error::NoBuffers { pid, code: slot.create_errno },
-                None => Error::NotArmed { pid, generation },
+                None => Error::NotEnabled { pid, generation },
             });
         };
         let size = memory.size()?;
@@ -376,7 +376,7 @@ impl AppSession {
             needs_us: false,
             patched: None,
             restoring: None,
-            left_armed: Vec::new(),
+            left_enabled: Vec::new(),
             writers: None,
             publisher: Publisher::new(slot),
             time,
@@ -703,7 +703,7 @@ impl AppSession {
             Err(error) if !error.is_gone() => self.problems.push(error),
             settled => settled?,
         }
-        self.needs_us |= self.app.arm_errno() != 0;
+        self.needs_us |= self.app.patch_errno() != 0;
         let is_new = self.needs_us && self.patched != self.seen;
         if !is_new && self.unpatched.is_none() || self.patching.is_some() {
             return Ok(());
@@ -809,7 +809,7 @@ impl AppSession {
         // may hold it for ever, and so may a thousand others.
         let lock = memory.try_lock();
         self.u32(offset_of!(user::Session, status)).store(user::SESSION_ENDING, Ordering::SeqCst);
-        let left = std::mem::take(&mut self.left_armed);
+        let left = std::mem::take(&mut self.left_enabled);
         let restoring = switch_off(&self.app, self.slot, left);
         drop(lock);
         self.restoring = restoring?;
@@ -826,7 +826,7 @@ impl AppSession {
         };
         self.restoring = None;
         Some(match answer {
-            // The process armed itself, and we may not undo that: its sites find no session, at some cost.
+            // The process enabled its own sites, and we may not undo that: its sites find no session, at some cost.
             Err(error) if error.is_denied() => Ok(()),
             answer => answer,
         })

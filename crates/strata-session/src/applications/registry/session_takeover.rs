@@ -79,7 +79,7 @@ impl Registry {
                 Err(error) => self.unreached(&error),
             }
         }
-        if let (true, Some(error)) = (generations.is_empty(), self.not_armed(application)) {
+        if let (true, Some(error)) = (generations.is_empty(), self.not_enabled(application)) {
             return Err(error);
         }
         let budget = Arc::clone(self.shared.memory());

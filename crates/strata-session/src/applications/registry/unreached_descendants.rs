@@ -2,8 +2,10 @@
 
 use strata_user::Application;
 
-/// The names are `UNARMED_*` in `strata/abi/announce.h`.
-use strata_abi::user::{UNARMED_NO_REQUEST, UNARMED_SECURE, UNARMED_SOCKET, UNARMED_UNKNOWN};
+/// The names are `NO_SESSION_*` in `strata/abi/announce.h`.
+use strata_abi::user::{
+    NO_SESSION_NO_REQUEST, NO_SESSION_SECURE, NO_SESSION_SOCKET, NO_SESSION_UNKNOWN,
+};
 
 /// Advice for programs that clear the environment.
 pub(super) const KEEP: &str =
@@ -15,26 +17,26 @@ const OF_ALL: &str = "`strata record -a` as root has such programs from their be
 /// Returns the reason and advice, according to the process's own report. The text is the same for all processes with
 /// the same reason.
 pub(super) fn why(application: &Application) -> (String, &'static str) {
-    of(application.unarmed())
+    of(application.no_session())
 }
 
-fn of((unarmed, code): (u32, i32)) -> (String, &'static str) {
+fn of((no_session, code): (u32, i32)) -> (String, &'static str) {
     let known = |text: &str, advice| (text.to_owned(), advice);
-    match unarmed {
-        UNARMED_NO_REQUEST => known(
+    match no_session {
+        NO_SESSION_NO_REQUEST => known(
             "STRATA_SESSION was not in its environment (env -i, sudo and su clear it)",
             KEEP,
         ),
-        UNARMED_SECURE => known(
+        NO_SESSION_SECURE => known(
             "it has other rights than who started it (set-user-ID, set-group-ID, capabilities of its file), and heeds no \
              environment such as STRATA_SESSION",
             OF_ALL,
         ),
-        UNARMED_UNKNOWN => known(
+        NO_SESSION_UNKNOWN => known(
             "its STRATA_SESSION is of another version, or was changed",
             "Link it with the libstrata that came with this command, and leave that variable as it is",
         ),
-        UNARMED_SOCKET => of_socket(code),
+        NO_SESSION_SOCKET => of_socket(code),
         _ => known(
             "it was begun without STRATA_SESSION, or with that of another recorder",
             "Let it keep the variable that the command was started with",
@@ -86,9 +88,9 @@ mod tests {
 
     #[test]
     fn why_names_what_the_process_says_and_another_advice_for_each() {
-        let (text, advice) = of((UNARMED_NO_REQUEST, 0));
+        let (text, advice) = of((NO_SESSION_NO_REQUEST, 0));
         assert!(text.contains("env -i") && advice == KEEP, "{text}");
-        let (text, advice) = of((UNARMED_SECURE, 0));
+        let (text, advice) = of((NO_SESSION_SECURE, 0));
         assert!(text.contains("set-user-ID") && advice != KEEP, "{text}");
         for (code, word) in [
             (libc::ENOENT, "mount namespace"),
@@ -97,7 +99,7 @@ mod tests {
             (libc::EMFILE, "descriptor more"),
             (libc::ENOMEM, "refuses"),
         ] {
-            let (text, advice) = of((UNARMED_SOCKET, code));
+            let (text, advice) = of((NO_SESSION_SOCKET, code));
             assert!(text.contains(word) && !text.contains("env -i"), "{text}");
             assert_ne!(advice, KEEP);
         }

@@ -40,7 +40,7 @@ impl AppSession {
         let begins_again = self.rules_bytes() == 0 && !spec.rules.as_str().is_empty();
         self.put_rules(spec)?;
         let sweep = self.sweep(spec, 0)?;
-        self.rearm(sweep)?;
+        self.enable_again(sweep)?;
         if begins_again && spec.vtid {
             self.name_threads();
         }
@@ -84,8 +84,8 @@ impl AppSession {
         let sweep = to.sweep(spec, self.bit())?;
         status(self, user::SESSION_ENDING);
         self.writers = Some(Writers::of(self.app.pid()));
-        to.left_armed.append(&mut self.left_armed);
-        to.rearm(sweep)?;
+        to.left_enabled.append(&mut self.left_enabled);
+        to.enable_again(sweep)?;
         to.named_threads.clone_from(&self.named_threads);
         if spec.vtid {
             to.name_threads();
@@ -184,7 +184,7 @@ impl AppSession {
     }
 
     /// Patches the sites of tracepoints that a sweep has enabled or disabled.
-    fn rearm(&mut self, sweep: Sweep) -> Result<(), Error> {
+    fn enable_again(&mut self, sweep: Sweep) -> Result<(), Error> {
         if let Err(error) = self.settle(true) {
             self.problems.push(error);
         }
@@ -197,14 +197,14 @@ impl AppSession {
                 }
             }
         }
-        self.left_armed.extend(sweep.off);
+        self.left_enabled.extend(sweep.off);
         match self.restored(true) {
-            // The code stays armed for now, which costs a little and does no harm.
+            // The code stays enabled for now, which costs a little and does no harm.
             None => return Ok(()),
             Some(Err(error)) => self.problems.push(error),
             Some(Ok(())) => {}
         }
-        let off = std::mem::take(&mut self.left_armed);
+        let off = std::mem::take(&mut self.left_enabled);
         match restore(&self.app, off) {
             Ok(restoring) => self.restoring = restoring,
             Err(error) => self.problems.push(error),

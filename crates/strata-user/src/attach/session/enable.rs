@@ -71,7 +71,7 @@ pub(super) fn restore(app: &Application, mut off: Vec<u32>) -> Result<Option<Err
         fence(Ordering::SeqCst);
         // Another tracer sets its bit, then the opcode. If the bit came between our check and our opcode, its opcode
         // may have come before ours. And the process may just have begun to test a flag at its sites, which then stay
-        // armed.
+        // enabled.
         let flags = |index: u32| its.memory().u32(state(index) + offset_of!(user::State, flags));
         off.retain(|index| {
             enabled(&its, *index).load(Ordering::SeqCst) != 0

@@ -92,7 +92,7 @@ pub(super) fn claim(
             }
             let status = memory.u32(session(slot) + offset_of!(user::Session, status));
             status.store(user::SESSION_ENDING, Ordering::SeqCst);
-            // The sites may stay armed, which costs a little and does no harm.
+            // The sites may stay enabled, which costs a little and does no harm.
             let restoring = switch_off(app, slot, Vec::new());
             let _ = restoring.map(|errand| errand.map(|errand| errand.wait()));
             let size = memory.size()?;

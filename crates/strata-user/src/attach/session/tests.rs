@@ -327,14 +327,14 @@ fn update_patches_for_a_process_that_cannot() {
     fake.put_u32(crate::attach::shared_memory::state(index) + offset_of!(user::State, enabled), 1);
     session.update().unwrap();
     assert_eq!(text.opcodes(), [user::SITE_DORMANT]);
-    fake.put_u32(offset_of!(user::Control, arm_errno), libc::EACCES as u32);
+    fake.put_u32(offset_of!(user::Control, patch_errno), libc::EACCES as u32);
     session.update().unwrap();
     session.settle(true).unwrap();
     assert_eq!(text.opcodes(), [user::SITE_ON]);
     // Once is enough: what it says of it afterwards has nobody look at its code again.
     text.set(0, 0, user::SITE_DORMANT);
     for code in [libc::EPERM, 0, libc::EACCES] {
-        fake.put_u32(offset_of!(user::Control, arm_errno), code as u32);
+        fake.put_u32(offset_of!(user::Control, patch_errno), code as u32);
         session.update().unwrap();
         assert!(session.patching.is_none());
     }
@@ -498,7 +498,7 @@ fn start_in_a_process_that_has_ended_says_gone_and_adopt_reads_the_rest() {
     fake.kill();
     let app = fake.open();
     assert!(AppSession::start(&app, &spec(&["*"]), &clock()).unwrap_err().is_gone());
-    let mut fake = armed(9);
+    let mut fake = self_enabled(9);
     fake.pid = u32::MAX;
     let mut session = AppSession::adopt(&fake.open(), 9, &spec(&["*"]), &clock()).unwrap();
     assert_eq!(session.nr_selected(), 2);
@@ -508,10 +508,10 @@ fn start_in_a_process_that_has_ended_says_gone_and_adopt_reads_the_rest() {
 
 #[test]
 fn adopt_of_one_that_has_ended_and_could_not_write_its_code_reads_the_rest() {
-    let (mut fake, text) = (armed(9), Text::new(1));
+    let (mut fake, text) = (self_enabled(9), Text::new(1));
     let index = fake.add(&Described::new("late", "one", 4), 0, &text.sites);
     fake.put_u32(crate::attach::shared_memory::state(index) + offset_of!(user::State, enabled), 1);
-    fake.put_u32(offset_of!(user::Control, arm_errno), libc::EACCES as u32);
+    fake.put_u32(offset_of!(user::Control, patch_errno), libc::EACCES as u32);
     fake.pid = u32::MAX;
     let mut session = AppSession::adopt(&fake.open(), 9, &spec(&["*"]), &clock()).unwrap();
     assert!(session.take_channel().is_some() && session.nr_selected() == 2);
@@ -522,7 +522,7 @@ fn adopt_of_one_that_has_ended_and_could_not_write_its_code_reads_the_rest() {
 #[test]
 fn adopt_that_fails_leaves_what_a_process_has_recorded_that_has_ended() {
     for (has_ended, left) in [(true, (user::SESSION_ACTIVE, 9)), (false, (user::SESSION_FREE, 0))] {
-        let mut fake = armed(9);
+        let mut fake = self_enabled(9);
         if has_ended {
             fake.pid = u32::MAX;
         }
@@ -545,14 +545,14 @@ fn adopt_that_fails_leaves_what_a_process_has_recorded_that_has_ended() {
 
 #[test]
 fn adopt_of_what_a_killed_tracer_was_about_to_end_is_for_processes_that_have_ended() {
-    let mut fake = armed(9);
+    let mut fake = self_enabled(9);
     fake.put_u32(
         crate::attach::shared_memory::session(0) + offset_of!(user::Session, status),
         user::SESSION_ENDING,
     );
     assert!(fake.open().session_generations().is_empty());
     let error = AppSession::adopt(&fake.open(), 9, &spec(&["*"]), &clock()).unwrap_err();
-    assert!(matches!(error, Error::NotArmed { .. }), "{error}");
+    assert!(matches!(error, Error::NotEnabled { .. }), "{error}");
     fake.pid = u32::MAX;
     // What is active is in front of it.
     let slot = crate::attach::shared_memory::session(1);
@@ -586,7 +586,7 @@ fn counters_are_those_of_the_slot() {
 }
 
 /// A session that the process has made itself, as a command does that a tracer starts.
-fn armed(generation: u64) -> Fake {
+fn self_enabled(generation: u64) -> Fake {
     let fake = Fake::with_tracepoints();
     let mut donor = start(&fake, &["app"]);
     donor.stopped = true;
@@ -600,7 +600,7 @@ fn armed(generation: u64) -> Fake {
 
 #[test]
 fn adopt_takes_over_what_the_process_has_made() {
-    let fake = armed(77);
+    let fake = self_enabled(77);
     let mut session = AppSession::adopt(&fake.open(), 77, &spec(&["*"]), &clock()).unwrap();
     assert_eq!(names(&session), ["0=app:start", "1=app:work"]);
     assert_eq!((session.slot(), session.large_header()), (0, false));
@@ -612,9 +612,9 @@ fn adopt_takes_over_what_the_process_has_made() {
 
 #[test]
 fn adopt_of_another_generation_says_that_there_is_none() {
-    let fake = armed(77);
+    let fake = self_enabled(77);
     let error = AppSession::adopt(&fake.open(), 78, &spec(&["*"]), &clock()).unwrap_err();
-    assert!(matches!(error, Error::NotArmed { generation: 78, .. }));
+    assert!(matches!(error, Error::NotEnabled { generation: 78, .. }));
     // The process has left why.
     let slot = crate::attach::shared_memory::session(3);
     fake.put(slot + offset_of!(user::Session, generation), &78u64.to_ne_bytes());
@@ -635,14 +635,14 @@ fn malicious_slot_whose_channel_lies_elsewhere_is_not_adopted() {
         (u64::from(user::CHANNELS_OFFSET) + 8, 4096),
         (u64::MAX - 4095, 8192),
     ] {
-        let fake = armed(5);
+        let fake = self_enabled(5);
         let slot = crate::attach::shared_memory::session(0);
         fake.put_u64(slot + offset_of!(user::Session, channel_offset), offset);
         fake.put_u64(slot + offset_of!(user::Session, channel_bytes), bytes);
         let error = AppSession::adopt(&fake.open(), 5, &spec(&["*"]), &clock()).unwrap_err();
         assert!(matches!(error, Error::Value { .. }), "{error}");
     }
-    let fake = armed(5);
+    let fake = self_enabled(5);
     fake.put_u64(user::CHANNELS_OFFSET as usize, 0);
     let error = AppSession::adopt(&fake.open(), 5, &spec(&["*"]), &clock()).unwrap_err();
     assert!(matches!(error, Error::Channel { .. }), "{error}");
@@ -654,7 +654,7 @@ fn malicious_channel_with_larger_sub_buffers_than_asked_for_is_not_adopted() {
         ("its channel's sub-buffer size", SessionSpec { subbuf_bytes: 2048, ..spec(&["*"]) }),
         ("its channel's number of sub-buffers", SessionSpec { nr_subbufs: 1, ..spec(&["*"]) }),
     ] {
-        let error = AppSession::adopt(&armed(5).open(), 5, &asked, &clock()).unwrap_err();
+        let error = AppSession::adopt(&self_enabled(5).open(), 5, &asked, &clock()).unwrap_err();
         // Smaller than a sub-buffer can be, or more bytes than all CPUs need: that is seen first.
         let is_first = matches!(
             error,
@@ -667,7 +667,7 @@ fn malicious_channel_with_larger_sub_buffers_than_asked_for_is_not_adopted() {
 
 #[test]
 fn malicious_channel_in_sparse_memory_takes_no_more_addresses_than_was_asked_for() {
-    let fake = armed(5);
+    let fake = self_enabled(5);
     let bytes = 1u64 << 40;
     rustix::fs::ftruncate(&fake.fd, u64::from(user::CHANNELS_OFFSET) + bytes).unwrap();
     let slot = crate::attach::shared_memory::session(0);
@@ -842,7 +842,7 @@ fn use_everything(fake: &Fake, clock: &Clock) -> &'static str {
         Error::Channel { .. } => "channel",
         Error::NoSlot { .. } => "no slot",
         Error::SlotTaken { .. } => "slot taken",
-        Error::NotArmed { .. } | Error::NoBuffers { .. } => "not armed",
+        Error::NotEnabled { .. } | Error::NoBuffers { .. } => "not enabled",
         Error::Locked { .. } => "locked",
         // Its start was scribbled over.
         Error::Gone { .. } => "gone",
