@@ -82,7 +82,7 @@ impl Problem {
 
 /// What is in the files of a recording that goes on, of the messages that its state file says have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum FilesState {
     /// All of them: what is written counts.
     Written,
     /// All of them, but those are wanted again that are not known to be on the disk.
@@ -93,7 +93,7 @@ pub(crate) enum Kept {
 
 /// A recording's folder, and how far its messages have come.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct RecordingWriter {
     folder: Directory,
     state: StateFiles,
     traces: BTreeMap<u32, ReceivedTrace>,
@@ -136,7 +136,7 @@ struct ReceivedTrace {
     /// Number of streams that the trace had when it ended.
     streams: u64,
     used: u64,
-    /// Value of [`Received::clock_periods`] when the clock was last written into the metadata.
+    /// Value of [`RecordingWriter::clock_periods`] when the clock was last written into the metadata.
     described: u64,
 }
 
@@ -177,12 +177,12 @@ impl ClosedTrace {
 /// The folders of a recording without a connection. They stay locked, so that who follows the recording does not take it for
 /// one whose recorder was killed.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct ClosedRecording {
     folder: Directory,
     traces: Vec<(TraceLine, Directory)>,
 }
 
-impl Parked {
+impl ClosedRecording {
     /// Returns the number of open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         self.traces.len() + 1
@@ -195,9 +195,9 @@ impl Parked {
     pub(crate) fn reopen(
         self,
         (recording, first): (Uuid, u64),
-        kept: Kept,
-    ) -> Result<Option<Received>, Problem> {
-        let Parked { folder, traces } = self;
+        kept: FilesState,
+    ) -> Result<Option<RecordingWriter>, Problem> {
+        let ClosedRecording { folder, traces } = self;
         let path = folder.path().to_owned();
         let failed = |error: io::Error| Problem::of(&path, error);
         if !folder.is_at_its_path() {
@@ -207,7 +207,8 @@ impl Parked {
         let Some(remembered) = remembered.filter(|found| found.recording == recording) else {
             return Ok(None);
         };
-        let mut received = Received::go_on(folder, remembered, (first, kept)).map_err(failed)?;
+        let mut received =
+            RecordingWriter::go_on(folder, remembered, (first, kept)).map_err(failed)?;
         for (line, held) in traces {
             let trace = received.traces.get_mut(&line.id).filter(|one| one.line == line);
             if let Some(trace) = trace.filter(|_| held.is_at_its_path()) {
@@ -218,7 +219,7 @@ impl Parked {
     }
 }
 
-impl Received {
+impl RecordingWriter {
     /// Opens the folder of a recording below that of its host, or makes it, if the host has fewer than `most`. `first`: the
     /// recorder was told that all messages before it are on the disk. `kept`: what of one that was here goes on.
     ///
@@ -230,8 +231,8 @@ impl Received {
         session: &str,
         (recording, first): (Uuid, u64),
         most: u64,
-        kept: Kept,
-    ) -> Result<Received, Problem> {
+        kept: FilesState,
+    ) -> Result<RecordingWriter, Problem> {
         let boot = this_boot();
         let here = std::fs::read_dir(host.path()).map_or(0, |all| all.count() as u64);
         for number in 1..=TRIES {
@@ -259,7 +260,7 @@ impl Received {
                         }
                     };
                     let mark = NextMark { boot, ..NextMark::default() };
-                    return Ok(Received::new(folder, state, Vec::new(), mark, boot));
+                    return Ok(RecordingWriter::new(folder, state, Vec::new(), mark, boot));
                 }
                 Err(strata_collect::Error::Exists { .. }) => {
                     Directory::open_in(host.as_fd(), OsStr::new(&name), &path)
@@ -274,7 +275,8 @@ impl Received {
             match StateFiles::open(&folder).map_err(failed)? {
                 Some(remembered) if remembered.recording == recording => {
                     folder.lock();
-                    return Received::go_on(folder, remembered, (first, kept)).map_err(failed);
+                    return RecordingWriter::go_on(folder, remembered, (first, kept))
+                        .map_err(failed);
                 }
                 _ => {}
             }
@@ -283,33 +285,33 @@ impl Received {
     }
 
     /// Closes all but the folders, which stay locked until the recorder comes again.
-    pub(crate) fn park(self) -> Parked {
-        let Received { folder, traces, .. } = self;
+    pub(crate) fn park(self) -> ClosedRecording {
+        let RecordingWriter { folder, traces, .. } = self;
         let folder_of = |trace: ReceivedTrace| {
             let held = trace.held.or_else(|| Some(trace.open?.files.close().0))?;
             Some((trace.line, held))
         };
         let traces = traces.into_values().filter_map(folder_of).collect();
-        Parked { folder, traces }
+        ClosedRecording { folder, traces }
     }
 
     /// Goes on with a recording whose folder is open and locked.
     fn go_on(
         folder: Directory,
         remembered: Remembered,
-        (first, kept): (u64, Kept),
-    ) -> io::Result<Received> {
+        (first, kept): (u64, FilesState),
+    ) -> io::Result<RecordingWriter> {
         // What comes now is not delivered.
         let _ = rustix::fs::unlinkat(&folder, DELIVERED, AtFlags::empty());
         let boot = this_boot();
         let Remembered { files, traces, next, .. } = remembered;
-        let mut received = Received::new(folder, files, traces, next, boot);
+        let mut received = RecordingWriter::new(folder, files, traces, next, boot);
         received.has_end_mark = has_ended(received.folder.path());
         // A boot that is not known may be any.
         let is_of_other_boot = next.boot != boot || boot == Uuid::default();
-        if is_of_other_boot || kept == Kept::Doubted {
+        if is_of_other_boot || kept == FilesState::Doubted {
             received.recover(first)?;
-        } else if kept == Kept::Durable {
+        } else if kept == FilesState::Durable {
             received.want_again(first);
         }
         Ok(received)
@@ -321,12 +323,12 @@ impl Received {
         lines: Vec<TraceLine>,
         mark: NextMark,
         boot: Uuid,
-    ) -> Received {
+    ) -> RecordingWriter {
         let traces = lines.into_iter().map(|line| (line.id, ReceivedTrace::new(line)));
         let (traces, bytes, is_closed) = (traces.collect(), 0, false);
         let NextMark { next, durable, .. } = mark;
         let is_of_other_boot = false;
-        Received {
+        RecordingWriter {
             folder,
             state,
             traces,
@@ -452,7 +454,7 @@ impl Received {
     /// A system call failed.
     pub(crate) fn note(&mut self) -> io::Result<u64> {
         if self.noted != self.next {
-            let Received { next, durable, .. } = *self;
+            let RecordingWriter { next, durable, .. } = *self;
             // Until all that may be torn has come again, a connection that breaks must find it so the next time.
             let boot = if self.is_of_other_boot { Uuid::default() } else { self.boot };
             self.state.set_next(&NextMark { next, durable, boot })?;
@@ -579,7 +581,7 @@ impl Received {
 
     /// Opens the folder of a trace, and continues its files. They are read only if this was not done before.
     fn open_trace(&mut self, id: u32) -> Result<OpenTrace, Problem> {
-        let Received { folder, traces, is_of_other_boot, .. } = self;
+        let RecordingWriter { folder, traces, is_of_other_boot, .. } = self;
         let trace = traces.get_mut(&id).ok_or("a trace is not there")?;
         let directory = match trace.held.take() {
             Some(held) => held,

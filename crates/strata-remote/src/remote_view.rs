@@ -21,7 +21,7 @@ use strata_relay::{Frames, FromRecorder, FromViewer, ToRecorder, ToViewer, Watch
 use crate::connection::{Connection, Until};
 use crate::destination::{Destination, DestinationError};
 use crate::folder_names;
-use crate::recording_writer::{host_folder, Kept, Received};
+use crate::recording_writer::{host_folder, FilesState, RecordingWriter};
 use crate::sender::{printable, Target};
 
 /// Begin of the address of a recording at a relay.
@@ -291,7 +291,7 @@ struct Receiver {
     target: Target,
     address: ViewAddress,
     copy: PathBuf,
-    received: Option<Received>,
+    received: Option<RecordingWriter>,
     /// Function that returns the free space of a folder's file system.
     free: fn(&Path) -> Option<u64>,
     /// Size of the copy at the last look at the free space \[byte\]; `None`: there was none.
@@ -417,7 +417,7 @@ impl Receiver {
     }
 
     /// Begins the copy of a recording.
-    fn begin_copy(&self, session: &str, recording: Uuid) -> Result<Received, End> {
+    fn begin_copy(&self, session: &str, recording: Uuid) -> Result<RecordingWriter, End> {
         let copy = &self.copy;
         let failed = |why: String| {
             End::Failed(format!("the copy in {} cannot be begun: {why}", copy.display()))
@@ -428,7 +428,8 @@ impl Receiver {
         let root = Directory::open_in(above.as_fd(), name, copy);
         let root = root.map_err(|error| failed(error.to_string()))?;
         let host = host_folder(&root, &self.address.host).map_err(|problem| failed(problem.why))?;
-        let begun = Received::open(&host, session, (recording, 0), u64::MAX, Kept::Written);
+        let begun =
+            RecordingWriter::open(&host, session, (recording, 0), u64::MAX, FilesState::Written);
         begun.map_err(|problem| failed(problem.why))
     }
 
@@ -484,7 +485,7 @@ impl Receiver {
 
     /// Returns an error if there is too little space for a copy that grows.
     fn look_at_space(&mut self) -> Result<(), End> {
-        self.looked_bytes = self.received.as_ref().map(Received::bytes);
+        self.looked_bytes = self.received.as_ref().map(RecordingWriter::bytes);
         if (self.free)(&self.copy).is_some_and(|free| free < FREE_MIN) {
             return Err(End::Failed(format!(
                 "the copy in {} is full: less than {} MiB are free there. Set TMPDIR to a folder with more space",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! accept ─▶ TLS handshake ─▶ Open (host, session, layer) ─▶ packets ─▶ End
-//!   limits by address            certificate is_for(host)      └ Received writes, Durable forces to the disk, then Ack
+//!   limits by address            certificate is_for(host)      └ RecordingWriter writes, Durable forces to the disk, then Ack
 //! ```
 //!
 //! A recorder that is slow, silent or hostile costs its own thread and a bounded part of the memory, and nothing else.
@@ -36,7 +36,7 @@ use crate::event::{Log, RelayEvent};
 use crate::folder_names;
 use crate::memory::{Memory, Part};
 use crate::recording_state::recording_in;
-use crate::recording_writer::{host_folder, Kept, Parked, Problem, Received};
+use crate::recording_writer::{host_folder, ClosedRecording, FilesState, Problem, RecordingWriter};
 
 mod disconnected_recordings;
 mod ended_recordings;
@@ -45,7 +45,7 @@ mod metrics;
 mod viewer;
 mod wall_clock;
 
-use disconnected_recordings::ParkedRecordings;
+use disconnected_recordings::DisconnectedRecordings;
 pub use ended_recordings::KeepRules;
 pub use limits::{Limits, ViewRights};
 use viewer::{ViewDesk, ViewEnd};
@@ -84,7 +84,7 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// Figures about recordings that have ended, for monitors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct KeptFigures {
+struct EndedFigures {
     /// Recordings that the command has not taken yet.
     waiting: u64,
     delivered: u64,
@@ -122,7 +122,7 @@ struct Shared {
     /// All hosts' times are in this one.
     wall: WallClock,
     /// What became of recordings that have ended.
-    kept: Mutex<KeptFigures>,
+    kept: Mutex<EndedFigures>,
     /// The last failure to write, and its time.
     failed: Mutex<Option<(Instant, String)>>,
     /// Number of viewers.
@@ -144,7 +144,7 @@ struct Registry {
     greeting: HashMap<IpAddr, u64>,
     /// All recorders, by host and recording.
     recorders: HashMap<Key, Connected>,
-    parked: ParkedRecordings<Parked>,
+    parked: DisconnectedRecordings<ClosedRecording>,
 }
 
 impl Registry {
@@ -195,7 +195,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn of(received: &Received) -> Progress {
+    fn of(received: &RecordingWriter) -> Progress {
         let (bytes, messages) = (received.bytes(), received.next());
         Progress { bytes, messages, discarded: received.discarded() }
     }
@@ -220,7 +220,7 @@ impl Shared {
     }
 
     /// Keeps the folders of a recording locked for a while.
-    fn park(&self, key: &Key, parked: Parked) {
+    fn park(&self, key: &Key, parked: ClosedRecording) {
         let (descriptors, most) = (parked.descriptors(), self.limits.host_connections);
         let closed = self.registry().parked.insert(key.clone(), (parked, descriptors), most);
         // Files are closed without the lock.
@@ -547,9 +547,9 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
     };
     let failures = shared.failures();
     let kept = match &shared.durable {
-        None => Kept::Written,
-        Some(_) if failures == 0 => Kept::Durable,
-        Some(_) => Kept::Doubted,
+        None => FilesState::Written,
+        Some(_) if failures == 0 => FilesState::Durable,
+        Some(_) => FilesState::Doubted,
     };
     let mut received = match open_received(shared, &open, kept) {
         Ok(received) => received,
@@ -602,7 +602,11 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
 }
 
 /// Opens the folder of the recording, or goes on with it where an earlier connection has left it.
-fn open_received(shared: &Shared, open: &Open, kept: Kept) -> Result<Received, Problem> {
+fn open_received(
+    shared: &Shared,
+    open: &Open,
+    kept: FilesState,
+) -> Result<RecordingWriter, Problem> {
     let key = (open.host.clone(), open.recording);
     let parked = shared.registry().parked.remove(&key);
     if let Some(parked) = parked {
@@ -612,7 +616,7 @@ fn open_received(shared: &Shared, open: &Open, kept: Kept) -> Result<Received, P
     }
     let host = host_folder(&shared.root, &open.host)?;
     let most = shared.limits.host_sessions;
-    Received::open(&host, &open.session, (open.recording, open.first), most, kept)
+    RecordingWriter::open(&host, &open.session, (open.recording, open.first), most, kept)
 }
 
 /// Notes a failure to write for the relay's health.
@@ -780,7 +784,7 @@ fn bytes_below(path: &Path, depth: u32) -> u64 {
 }
 
 /// Notes what has come when the connection has ended, and has it on the disk, or it would have to come again.
-fn keep(shared: &Shared, received: &mut Received, failures: u64) -> io::Result<u64> {
+fn keep(shared: &Shared, received: &mut RecordingWriter, failures: u64) -> io::Result<u64> {
     let next = received.note()?;
     if let Some(durable) = shared.durable.as_ref().filter(|_| received.durable() < next) {
         if durable.sync(failures, &mut || Ok(())).is_ok() {
@@ -799,7 +803,7 @@ fn receive(
     connection: &mut Connection,
     frames: &mut Frames,
     open: &Open,
-    received: &mut Received,
+    received: &mut RecordingWriter,
     failures: u64,
 ) -> Result<(), End> {
     let resume = ToRecorder::Resume {
@@ -923,7 +927,7 @@ fn receive(
 }
 
 /// Returns the next question for the recorder's time.
-fn ask(received: &mut Received, pings: &mut u64) -> Vec<u8> {
+fn ask(received: &mut RecordingWriter, pings: &mut u64) -> Vec<u8> {
     *pings += 1;
     let number = received.clock().map(|clock| clock.ask(clock_ns(ClockId::Monotonic)));
     ToRecorder::Ping { number: number.unwrap_or(*pings) }.encode()
@@ -946,7 +950,7 @@ fn begin_next(frames: &mut Frames, part: &mut Option<Part>) {
 fn acknowledge(
     shared: &Shared,
     connection: &mut Connection,
-    received: &mut Received,
+    received: &mut RecordingWriter,
     (before, failures): (u64, u64),
 ) -> io::Result<u64> {
     let next = received.note()?;

@@ -32,7 +32,7 @@ use crate::calls::{CallId, CallKind, Calls};
 use crate::counters::{CounterBinding, CounterRoles};
 use crate::facts::SpanMark;
 use crate::facts::{
-    Brief, DiskPlace, Fact, Fields, Kept, More, Part, RecordText, SocketAddress, POLLED,
+    Brief, CopiedFields, DiskPlace, Fact, Fields, More, Part, RecordText, SocketAddress, POLLED,
 };
 use crate::names::{Name, Names};
 use crate::observer::Observer;
@@ -433,7 +433,11 @@ impl Binding {
 
     /// Returns the deferred argument in a record, and its call; `None` for most classes.
     #[inline]
-    pub(crate) fn deferred(&self, event: &Event<'_>, calls: &mut Calls) -> Option<(CallId, Kept)> {
+    pub(crate) fn deferred(
+        &self,
+        event: &Event<'_>,
+        calls: &mut Calls,
+    ) -> Option<(CallId, CopiedFields)> {
         match &self.kind {
             BindingKind::Deferred(class) => deferred(class, event, calls),
             _ => None,
@@ -573,7 +577,11 @@ impl Binding {
 }
 
 #[cold]
-fn deferred(class: &DeferredClass, event: &Event<'_>, calls: &mut Calls) -> Option<(CallId, Kept)> {
+fn deferred(
+    class: &DeferredClass,
+    event: &Event<'_>,
+    calls: &mut Calls,
+) -> Option<(CallId, CopiedFields)> {
     let call = calls.of(class.call(event)?)?;
     let argument = class.argument(event)?;
     let trace = event.stream().trace().index();
@@ -604,7 +612,7 @@ fn deferred(class: &DeferredClass, event: &Event<'_>, calls: &mut Calls) -> Opti
         }
         _ => None,
     };
-    Some((call, Kept::of_argument(path, numbers, address)))
+    Some((call, CopiedFields::of_argument(path, numbers, address)))
 }
 
 fn named(class: &EventClass) -> Option<BindingKind> {

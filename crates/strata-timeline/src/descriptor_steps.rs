@@ -13,7 +13,7 @@ use strata_model::schema::Schema;
 use crate::binding::{Binding, NumberedCalls};
 use crate::calls::Calls;
 use crate::counters::CounterRoles;
-use crate::facts::{Fact, Kept, More};
+use crate::facts::{CopiedFields, Fact, More};
 use crate::names::Names;
 use crate::record_source::{descriptor_calls, is_kernel};
 use crate::state::Object;
@@ -38,9 +38,9 @@ pub struct Step(pub(crate) StepKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
-    Enter { call: Box<str>, object: Object, more: Box<Kept> },
-    Leave { call: Box<str>, result: Option<i64>, more: Box<Kept> },
-    Deferred { call: Box<str>, more: Box<Kept> },
+    Enter { call: Box<str>, object: Object, more: Box<CopiedFields> },
+    Leave { call: Box<str>, result: Option<i64>, more: Box<CopiedFields> },
+    Deferred { call: Box<str>, more: Box<CopiedFields> },
     Opened { process: i64, opened: OpenDescriptor },
     Fork { parent: Option<i64>, child: i64, process: Option<i64> },
     There { tid: i64, process: i64, parent: Option<i64> },
@@ -104,7 +104,7 @@ impl Steps {
         }
         // Calls that have numbers only have no plan.
         let fact = plan.0.fact(event, self.numbers.by(None), &mut self.calls, true)?;
-        let kept = |more: More<'_>| Box::new(Kept::new(more));
+        let kept = |more: More<'_>| Box::new(CopiedFields::new(more));
         Some(Step(match fact {
             Fact::Enter { call, object, more, .. } => {
                 let call = self.calls.name(call).into();

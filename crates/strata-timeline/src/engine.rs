@@ -303,7 +303,7 @@ impl Engine {
                     descriptor_files::exec(&mut self.world, who);
                     // As the kernel calls it, until another record says its name.
                     let program = program.bytes().unwrap_or_default();
-                    self.name(who, RecordText::Kept(names::of_program(&program)));
+                    self.name(who, RecordText::Copied(names::of_program(&program)));
                     self.is_first(spot, who, seen);
                 }
                 if let Some(thread) = who.and_then(|who| self.world.threads.get_mut(who)) {

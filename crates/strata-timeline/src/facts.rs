@@ -1,7 +1,7 @@
 //! Facts: what event records say, in one form for all tracers, and as numbers.
 //!
 //! A fact borrows from its record. Texts ([`RecordText`]) and rare fields ([`More`]) are read from the record only when
-//! the engine asks for them, since most facts need none. A [`Kept`] has the same fields without the record, for facts
+//! the engine asks for them, since most facts need none. A [`CopiedFields`] has the same fields without the record, for facts
 //! that are applied later or in another thread.
 
 use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value, Visit};
@@ -18,7 +18,7 @@ pub(crate) enum RecordText<'a> {
     None,
     Of(&'a Event<'a>, &'a FieldRef),
     /// A text that was copied out of its record before.
-    Kept(&'a [u8]),
+    Copied(&'a [u8]),
     #[cfg(test)]
     Is(&'a str),
 }
@@ -41,7 +41,7 @@ impl<'a> RecordText<'a> {
                 Value::Text(bytes) => Some(copy(bytes)),
                 _ => None,
             },
-            RecordText::Kept(bytes) => Some(copy(bytes)),
+            RecordText::Copied(bytes) => Some(copy(bytes)),
             #[cfg(test)]
             RecordText::Is(text) => Some(copy(text.as_bytes())),
         }
@@ -55,7 +55,7 @@ impl<'a> RecordText<'a> {
                 Value::Wide(text) => Some(text.to_text().into_bytes()),
                 _ => None,
             },
-            RecordText::Kept(bytes) => Some(bytes.to_vec()),
+            RecordText::Copied(bytes) => Some(bytes.to_vec()),
             #[cfg(test)]
             RecordText::Is(text) => Some(text.into()),
         }
@@ -113,28 +113,28 @@ pub(crate) enum More<'a> {
     None,
     Of(&'a Event<'a>, &'a Fields),
     /// Fields that were copied out of their record before.
-    Kept(&'a Kept),
+    Copied(&'a CopiedFields),
     #[cfg(test)]
     Is(&'a str, &'a [(Part, i64)]),
 }
 
 /// The fields of one record, copied out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct CopiedFields {
     path: Option<Vec<u8>>,
     numbers: [Option<i64>; PARTS],
     address: Option<SocketAddress>,
     polled: Option<PolledDescriptors>,
 }
 
-impl Kept {
+impl CopiedFields {
     /// Returns the fields of a deferred argument, which is recorded after its call's entry.
     pub(crate) fn of_argument(
         path: Option<Vec<u8>>,
         numbers: impl IntoIterator<Item = (Part, i64)>,
         address: Option<SocketAddress>,
-    ) -> Kept {
-        let mut kept = Kept { path, address, ..Kept::default() };
+    ) -> CopiedFields {
+        let mut kept = CopiedFields { path, address, ..CopiedFields::default() };
         for (part, number) in numbers {
             if let Some(slot) = kept.numbers.get_mut(part as usize) {
                 *slot = Some(number);
@@ -143,7 +143,7 @@ impl Kept {
         kept
     }
 
-    pub(crate) fn new(more: More<'_>) -> Kept {
+    pub(crate) fn new(more: More<'_>) -> CopiedFields {
         const ALL: [Part; PARTS] = [
             Part::Folder,
             Part::Target,
@@ -158,7 +158,7 @@ impl Kept {
         ];
         let path = more.path().bytes();
         let numbers = ALL.map(|part| more.number(part));
-        Kept { path, numbers, address: more.address(), polled: more.polled() }
+        CopiedFields { path, numbers, address: more.address(), polled: more.polled() }
     }
 }
 
@@ -167,7 +167,7 @@ impl<'a> More<'a> {
         match self {
             More::None => None,
             More::Of(event, fields) => event.integer(fields.numbers.get(part as usize)?.as_ref()?),
-            More::Kept(kept) => kept.numbers.get(part as usize).copied()?,
+            More::Copied(kept) => kept.numbers.get(part as usize).copied()?,
             #[cfg(test)]
             More::Is(_, numbers) => {
                 numbers.iter().find(|(is, _)| *is == part).map(|&(_, number)| number)
@@ -184,7 +184,7 @@ impl<'a> More<'a> {
         match self {
             More::None => RecordText::None,
             More::Of(event, fields) => RecordText::new(event, fields.path.as_ref()),
-            More::Kept(kept) => kept.path.as_deref().map_or(RecordText::None, RecordText::Kept),
+            More::Copied(kept) => kept.path.as_deref().map_or(RecordText::None, RecordText::Copied),
             #[cfg(test)]
             More::Is(path, _) => RecordText::Is(path),
         }
@@ -198,7 +198,7 @@ impl<'a> More<'a> {
                 event.visit(Scope::Payload, &mut address);
                 Some(address)
             }
-            More::Kept(kept) => kept.address.clone(),
+            More::Copied(kept) => kept.address.clone(),
             _ => None,
         }
     }
@@ -211,7 +211,7 @@ impl<'a> More<'a> {
                 event.visit(Scope::Payload, &mut polled);
                 Some(polled)
             }
-            More::Kept(kept) => kept.polled,
+            More::Copied(kept) => kept.polled,
             _ => None,
         }
     }

@@ -96,19 +96,19 @@ impl Follower {
             }
             StepKind::Enter { call, object, more } => {
                 let Some(call) = calls.of(call) else { return };
-                Fact::Enter { call, elapsed: 0, object: *object, more: More::Kept(more) }
+                Fact::Enter { call, elapsed: 0, object: *object, more: More::Copied(more) }
             }
             StepKind::Leave { call, result, more } => {
                 let Some(call) = calls.of(call) else { return };
-                Fact::Leave { call, result: *result, more: More::Kept(more) }
+                Fact::Leave { call, result: *result, more: More::Copied(more) }
             }
             StepKind::Deferred { call, more } => {
                 let (Some(call), true) = (calls.of(call), tid.is_some()) else { return };
-                Fact::Deferred { call, more: More::Kept(more) }
+                Fact::Deferred { call, more: More::Copied(more) }
             }
             StepKind::Opened { process, opened: OpenDescriptor { descriptor, flags, path } } => {
                 let (process, descriptor, flags) = (*process, *descriptor, *flags);
-                Fact::Opened { process, descriptor, flags, path: RecordText::Kept(path) }
+                Fact::Opened { process, descriptor, flags, path: RecordText::Copied(path) }
             }
             StepKind::Fork { parent, child, process } => {
                 let (parent, child, process) = (*parent, *child, *process);

@@ -65,7 +65,8 @@ impl FactsBefore {
                     const GIVES: [CallKind; 4] =
                         [CallKind::Open, CallKind::Make, CallKind::Duplicate, CallKind::Control];
                     let made = result.filter(|made| GIVES.contains(&kind(call)) && *made >= 0);
-                    let two = [Part::First, Part::Second].map(|part| More::Kept(more).number(part));
+                    let two =
+                        [Part::First, Part::Second].map(|part| More::Copied(more).number(part));
                     for made in two.into_iter().flatten().chain(made) {
                         touch(Some(made));
                     }

@@ -663,7 +663,7 @@ fn paths_begin_in_the_folder_that_a_dump_tells_of() {
     let mut machine = Machine::new();
     let dump = |machine: &mut Machine, path: &'static str| {
         let time = machine.engine.world.now + 1;
-        let path = RecordText::Kept(path.as_bytes());
+        let path = RecordText::Copied(path.as_bytes());
         let fact = Fact::Opened { process: 5, descriptor: -100, flags: Some(0x10000), path };
         machine.tell(time, 0, 1, fact);
     };

@@ -202,7 +202,7 @@ impl Timeline {
             true => binding.whose.tid.is_some().then_some(Fact::Made),
             false if deferred.is_some() => deferred
                 .as_ref()
-                .map(|(call, kept)| Fact::Deferred { call: *call, more: More::Kept(kept) }),
+                .map(|(call, kept)| Fact::Deferred { call: *call, more: More::Copied(kept) }),
             false => {
                 let numbers = self.numbers.by(origin.architecture);
                 binding.fact(event, numbers, calls, O::STATES || O::FILES)

@@ -8,7 +8,7 @@ use strata_timeline::{
     ThreadId, World,
 };
 
-use super::longest::{Kept, Longest};
+use super::longest::{Longest, LongestLimit};
 use super::program_groups::Programs;
 use strata_report::Label;
 use strata_report::Times;
@@ -165,7 +165,7 @@ pub fn object_of(world: &World, call: &Call) -> Object {
 impl FileCounter {
     /// Makes a counter for calls that end within `range`, which keeps the `slowest` slowest ones.
     #[must_use]
-    pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> FileCounter {
+    pub fn new(range: TimeRange, slowest: impl Into<LongestLimit>) -> FileCounter {
         FileCounter {
             range,
             rows: HashMap::new(),

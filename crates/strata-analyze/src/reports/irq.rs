@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Interrupt, Observer, ThreadId, World};
 
-use super::longest::{Kept, Longest};
+use super::longest::{Longest, LongestLimit};
 use strata_report::Label;
 use strata_report::Times;
 
@@ -131,7 +131,7 @@ pub fn name_of(world: &World, machine: u8, is_softirq: bool, number: i32) -> Str
 impl IrqCounter {
     /// Makes a counter for interrupts that end within `range`, which keeps the `longest` longest ones.
     #[must_use]
-    pub fn new(range: TimeRange, longest: impl Into<Kept>) -> IrqCounter {
+    pub fn new(range: TimeRange, longest: impl Into<LongestLimit>) -> IrqCounter {
         IrqCounter {
             range,
             counted: HashMap::new(),

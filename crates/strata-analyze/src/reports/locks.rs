@@ -17,7 +17,7 @@ use super::lock_holders::Holders;
 use super::lock_names::LockNames;
 pub use super::lock_waits::LockKind;
 use super::lock_waits::{LockId, LockWait, LockWaitFinder, LOCK_BYTES};
-use super::longest::{Kept, Longest};
+use super::longest::{Longest, LongestLimit};
 use super::threads::{device, ended_by, Device};
 use strata_report::Label;
 use strata_report::Times;
@@ -197,7 +197,7 @@ fn ended(waker: Waker) -> EndedBy {
 impl LockCounter {
     /// Makes a counter for `range` that keeps the `longest` longest waits.
     #[must_use]
-    pub fn new(range: TimeRange, longest: impl Into<Kept>) -> LockCounter {
+    pub fn new(range: TimeRange, longest: impl Into<LongestLimit>) -> LockCounter {
         let kept = longest.into();
         LockCounter {
             range,

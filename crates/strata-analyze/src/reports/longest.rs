@@ -9,24 +9,24 @@ const FEW: usize = 64;
 
 /// The number of the longest entries to keep: of each thread, or of all together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct LongestLimit {
     each: usize,
     most: usize,
     by_thread: bool,
 }
 
-impl Kept {
+impl LongestLimit {
     /// Keeps the `number` longest entries of all threads together.
     #[must_use]
-    pub fn of_all(number: usize) -> Kept {
-        Kept { each: number, most: number, by_thread: false }
+    pub fn of_all(number: usize) -> LongestLimit {
+        LongestLimit { each: number, most: number, by_thread: false }
     }
 
     /// Keeps the `number` longest entries of each thread, for reports that learn only at the end which threads are
     /// wanted; at most `most` of all threads together, the longest ones.
     #[must_use]
-    pub fn of_each_thread(number: usize, most: usize) -> Kept {
-        Kept { each: number.min(most), most, by_thread: true }
+    pub fn of_each_thread(number: usize, most: usize) -> LongestLimit {
+        LongestLimit { each: number.min(most), most, by_thread: true }
     }
 
     /// Returns the number of entries that were asked for.
@@ -35,8 +35,12 @@ impl Kept {
     }
 
     /// Returns this number doubled.
-    pub(super) fn doubled(self) -> Kept {
-        Kept { each: self.each.saturating_mul(2), most: self.most.saturating_mul(2), ..self }
+    pub(super) fn doubled(self) -> LongestLimit {
+        LongestLimit {
+            each: self.each.saturating_mul(2),
+            most: self.most.saturating_mul(2),
+            ..self
+        }
     }
 
     #[inline(always)]
@@ -46,16 +50,16 @@ impl Kept {
     }
 }
 
-impl From<usize> for Kept {
-    fn from(number: usize) -> Kept {
-        Kept::of_all(number)
+impl From<usize> for LongestLimit {
+    fn from(number: usize) -> LongestLimit {
+        LongestLimit::of_all(number)
     }
 }
 
 /// The longest entries that were added.
 #[derive(Clone, Debug)]
 pub(super) struct Longest<T> {
-    kept: Kept,
+    kept: LongestLimit,
     /// The entries that may be among the longest, each with its length \[ns\], its begin and the place of its thread.
     found: Vec<(u64, i64, T, usize)>,
     /// The least length that a new entry must have to be kept \[ns\].
@@ -65,7 +69,7 @@ pub(super) struct Longest<T> {
 }
 
 impl<T: Ord> Longest<T> {
-    pub(super) fn new(kept: Kept) -> Longest<T> {
+    pub(super) fn new(kept: LongestLimit) -> Longest<T> {
         Longest { kept, found: Vec::new(), least: 0, least_of: Vec::new() }
     }
 
@@ -155,7 +159,7 @@ mod tests {
     #[test]
     fn longest_of_a_quiet_thread_are_kept_whatever_others_do() {
         for (number, wanted) in [(0, 0), (1, 1), (3, 3), (200, 3)] {
-            let mut longest = Longest::new(Kept::of_each_thread(number, 200));
+            let mut longest = Longest::new(LongestLimit::of_each_thread(number, 200));
             for nanos in 0..10_000 {
                 // Four of one thread, shorter than all of the other.
                 if nanos % 3_000 == 500 {
@@ -176,21 +180,21 @@ mod tests {
     fn longest_of_all_are_those_that_sorting_finds() {
         for number in [1, 5, 64, 1000, 5000] {
             let all = |seed: u64| (0..4000_u64).map(move |it| (it * 7_919 + seed) % 3_989);
-            let mut longest = Longest::new(Kept::of_all(number));
+            let mut longest = Longest::new(LongestLimit::of_all(number));
             all(17).for_each(|nanos| longest.add_at(nanos, 0, 0, 0));
             let mut wanted: Vec<u64> = all(17).collect();
             wanted.sort_unstable_by(|one, other| other.cmp(one));
             wanted.truncate(number);
             assert_eq!(left(longest).into_iter().map(|it| it.0).collect::<Vec<_>>(), wanted);
         }
-        let mut none = Longest::new(Kept::of_all(0));
+        let mut none = Longest::new(LongestLimit::of_all(0));
         none.add_at(1, 0, 0, 0);
         assert_eq!(left(none), []);
     }
 
     #[test]
     fn longest_of_a_thread_that_are_left_are_its_longest_where_there_are_too_many() {
-        let mut longest = Longest::new(Kept::of_each_thread(4, 100));
+        let mut longest = Longest::new(LongestLimit::of_each_thread(4, 100));
         // The threads' lengths go up and down, at different times.
         let length = |step: u64, place: u64| (step * 37 + place * 101) % 1_009;
         for step in 0..50 {

@@ -38,7 +38,7 @@ pub mod wait;
 pub mod wait_starts;
 
 pub use lock_names::{ExecutedProcesses, LockNames};
-pub use longest::Kept;
+pub use longest::LongestLimit;
 pub use recorded_kinds::{has_slow_calls_only, has_slow_spans_only, is_of_files, Recorded};
 pub use strata_report::{Histogram, Label, Times, QUANTILE_ERROR};
 pub use syscall_arguments::{arguments, fields};

@@ -7,7 +7,7 @@ use strata_ctf::read::{Event, TimeRange};
 use strata_timeline::{Interval, Observer, Reason, State, ThreadId, World};
 
 use super::frames::{short, FrameId, Frames, StackScopes};
-use super::longest::{Kept, Longest};
+use super::longest::{Longest, LongestLimit};
 use super::threads::{join_waits, sort_waits, wait, wait_of, Wait, Waited};
 use super::wait_starts::{is_switch, waits_since, Left};
 use crate::debug_info::Source;
@@ -94,7 +94,11 @@ pub struct OffCpuCounter {
 impl OffCpuCounter {
     /// Makes a counter for `range` that keeps the `longest` longest waits.
     #[must_use]
-    pub fn new(range: TimeRange, longest: impl Into<Kept>, source: Source) -> OffCpuCounter {
+    pub fn new(
+        range: TimeRange,
+        longest: impl Into<LongestLimit>,
+        source: Source,
+    ) -> OffCpuCounter {
         let mut frames = Frames::new(source);
         let none: Arc<[FrameId]> = Arc::new([frames.no_stack()]);
         OffCpuCounter {

@@ -10,7 +10,7 @@ use strata_timeline::{
     UnpairedReason, UnpairedSpan, World,
 };
 
-use super::longest::{Kept, Longest};
+use super::longest::{Longest, LongestLimit};
 use super::threads::{wait, Wait, Waited};
 use strata_report::Label;
 use strata_report::Times;
@@ -187,7 +187,11 @@ impl SpanCounter {
     /// Makes a counter for spans that end within `range` and whose name matches `of`. It keeps the `slowest` slowest
     /// spans.
     #[must_use]
-    pub fn new(range: TimeRange, of: Option<&str>, slowest: impl Into<Kept>) -> SpanCounter {
+    pub fn new(
+        range: TimeRange,
+        of: Option<&str>,
+        slowest: impl Into<LongestLimit>,
+    ) -> SpanCounter {
         SpanCounter {
             range,
             of: of.map(Pattern::glob),

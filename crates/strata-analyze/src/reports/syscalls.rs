@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, UnpairedCall, World};
 
-use super::longest::{Kept, Longest};
+use super::longest::{Longest, LongestLimit};
 use super::program_groups::Programs;
 use strata_report::Label;
 use strata_report::Times;
@@ -110,7 +110,7 @@ pub struct SyscallCounter {
 impl SyscallCounter {
     /// Makes a counter for calls that end within `range`. It keeps the `slowest` slowest calls.
     #[must_use]
-    pub fn new(range: TimeRange, slowest: impl Into<Kept>) -> SyscallCounter {
+    pub fn new(range: TimeRange, slowest: impl Into<LongestLimit>) -> SyscallCounter {
         SyscallCounter {
             range,
             rows: HashMap::new(),

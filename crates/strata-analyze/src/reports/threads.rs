@@ -14,7 +14,7 @@
 //!   kept for this.
 //! - If there are more than `ROWS_MAX` threads or processes, only those have rows that were on a CPU or wanted one for
 //!   the longest time, and one more row is for all others.
-//! - The longest delays are kept one by one, of all threads together or of each ([`Kept`]), since it is known only at
+//! - The longest delays are kept one by one, of all threads together or of each ([`LongestLimit`]), since it is known only at
 //!   the end which threads the report is on.
 //!
 //! Every table here has a limit, at the top of the file; more than that is summed up without details, so that memory
@@ -29,7 +29,7 @@ use strata_timeline::{
     CallId, Interval, Object, Observer, Reason, Sleep, State, ThreadId, Waker, World,
 };
 
-use super::longest::{Kept, Longest};
+use super::longest::{Longest, LongestLimit};
 use super::row_limit::{RowLimit, ROWS_MAX};
 use super::virtual_cpus::VirtualCpus;
 pub use super::virtual_cpus::{Stall, Why};
@@ -314,7 +314,7 @@ pub struct ThreadCounter {
 impl ThreadCounter {
     /// Makes a counter for `range` that keeps the `delays` longest delays.
     #[must_use]
-    pub fn new(range: TimeRange, delays: impl Into<Kept>) -> ThreadCounter {
+    pub fn new(range: TimeRange, delays: impl Into<LongestLimit>) -> ThreadCounter {
         ThreadCounter {
             range,
             times: Vec::new(),
@@ -332,7 +332,7 @@ impl ThreadCounter {
     pub fn with_guests(
         reader: &Reader,
         range: TimeRange,
-        delays: impl Into<Kept>,
+        delays: impl Into<LongestLimit>,
     ) -> ThreadCounter {
         let virtual_cpus = Some(VirtualCpus::new(reader, range));
         ThreadCounter { virtual_cpus, ..ThreadCounter::new(range, delays) }

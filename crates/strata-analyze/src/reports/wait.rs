@@ -196,7 +196,7 @@ impl Keys {
 
 /// A state of a thread as it is kept, small since there are millions.
 #[derive(Clone, Copy, Debug)]
-struct KeptState {
+struct StoredState {
     from: i64,
     to: i64,
     key: KeyNumber,
@@ -205,7 +205,7 @@ struct KeptState {
 /// An interrupt of a thread, or a piece of one that was itself interrupted. A thread's pieces are in the order of time,
 /// and do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KeptInterrupt {
+struct StoredInterrupt {
     from: i64,
     to: i64,
     number: i32,
@@ -214,15 +214,15 @@ struct KeptInterrupt {
     goes_on: bool,
 }
 
-impl KeptInterrupt {
-    fn is_of(&self, other: &KeptInterrupt) -> bool {
+impl StoredInterrupt {
+    fn is_of(&self, other: &StoredInterrupt) -> bool {
         (self.is_softirq, self.number) == (other.is_softirq, other.number)
     }
 }
 
 /// Adds an interrupt that has just ended, in pieces around the interrupts nested in it. At most `INSIDE_MAX` nested
 /// ones are searched.
-fn keep(kept: &mut Vec<KeptInterrupt>, of: KeptInterrupt) {
+fn keep(kept: &mut Vec<StoredInterrupt>, of: StoredInterrupt) {
     let inside = kept.iter().rev().take(INSIDE_MAX).take_while(|it| it.from >= of.from).count();
     let inside = kept.split_off(kept.len() - inside);
     let mut at = kept.last().map_or(of.from, |last| last.to.max(of.from));
@@ -230,14 +230,14 @@ fn keep(kept: &mut Vec<KeptInterrupt>, of: KeptInterrupt) {
     for it in inside {
         let to = it.from.min(of.to);
         if to > at {
-            kept.push(KeptInterrupt { from: at, to, goes_on, ..of });
+            kept.push(StoredInterrupt { from: at, to, goes_on, ..of });
             goes_on = true;
         }
         at = at.max(it.to);
         kept.push(it);
     }
     if of.to > at {
-        kept.push(KeptInterrupt { from: at, goes_on, ..of });
+        kept.push(StoredInterrupt { from: at, goes_on, ..of });
     }
 }
 
@@ -270,9 +270,9 @@ pub struct ProgramSpan {
 pub struct History {
     range: TimeRange,
     /// The states of each thread, by [`ThreadId::index`], in the order of time.
-    threads: Vec<Vec<KeptState>>,
+    threads: Vec<Vec<StoredState>>,
     /// The interrupts of each thread, by [`ThreadId::index`].
-    interrupts: Vec<Vec<KeptInterrupt>>,
+    interrupts: Vec<Vec<StoredInterrupt>>,
     /// The begin and end of the time for which a thread's states are known, by its index.
     known: Vec<Option<(i64, i64)>>,
     keys: Keys,
@@ -399,7 +399,7 @@ impl Observer for History {
             self.threads.resize_with(thread.index() + 1, Vec::new);
         }
         if let Some(of) = self.threads.get_mut(thread.index()) {
-            of.push(KeptState { from: interval.from, to: interval.to, key });
+            of.push(StoredState { from: interval.from, to: interval.to, key });
         }
     }
 
@@ -422,7 +422,7 @@ impl Observer for History {
         }
         let (is_softirq, number) = number_of(which);
         if let Some(of) = self.interrupts.get_mut(thread.index()) {
-            keep(of, KeptInterrupt { from, to, number, is_softirq, goes_on: false });
+            keep(of, StoredInterrupt { from, to, number, is_softirq, goes_on: false });
         }
     }
 
@@ -682,12 +682,12 @@ mod tests {
             let mut kept = Vec::new();
             for (number, &(from, to)) in (0..).zip(all) {
                 let (is_softirq, goes_on) = (false, false);
-                keep(&mut kept, KeptInterrupt { from, to, number, is_softirq, goes_on });
+                keep(&mut kept, StoredInterrupt { from, to, number, is_softirq, goes_on });
             }
             assert!(kept.len() < 2 * all.len());
             assert!(kept.iter().all(|it| it.from < it.to), "{kept:?}");
             assert!(kept.windows(2).all(|two| two[0].to <= two[1].from), "{kept:?}");
-            let line = |it: &KeptInterrupt| {
+            let line = |it: &StoredInterrupt| {
                 format!("{}{} {}..{}", it.number, if it.goes_on { "+" } else { "" }, it.from, it.to)
             };
             kept.iter().map(line).collect::<Vec<_>>()

@@ -4,7 +4,7 @@ use anyhow::{bail, Result};
 use clap::Args;
 use strata_analyze::command_descendants::{Mine, MineError, Processes};
 use strata_analyze::pipeline;
-use strata_analyze::reports::{Kept, Label};
+use strata_analyze::reports::{Label, LongestLimit};
 use strata_ctf::read::Reader;
 use strata_filter::means_process;
 use strata_session::stop::Stop;
@@ -76,10 +76,10 @@ impl<'f> Whose<'f> {
     }
 
     /// Returns how many of the longest are kept in order to show `shown`, at most `most`.
-    pub fn kept(&self, shown: usize, most: usize) -> Kept {
+    pub fn kept(&self, shown: usize, most: usize) -> LongestLimit {
         match self.is_any() {
-            true => Kept::of_each_thread(shown, most),
-            false => Kept::of_all(shown.min(most)),
+            true => LongestLimit::of_each_thread(shown, most),
+            false => LongestLimit::of_all(shown.min(most)),
         }
     }
 
@@ -181,9 +181,9 @@ mod tests {
     #[test]
     fn longest_are_kept_of_each_thread_where_only_some_are_shown() {
         let of_some = Whose { of: Some("shop"), mine: None };
-        assert_eq!(of_some.kept(10, 100), Kept::of_each_thread(10, 100));
+        assert_eq!(of_some.kept(10, 100), LongestLimit::of_each_thread(10, 100));
         let of_all = Whose { of: None, mine: None };
-        assert_eq!(of_all.kept(10, 100), Kept::of_all(10));
-        assert_eq!(of_all.kept(1000, 100), Kept::of_all(100));
+        assert_eq!(of_all.kept(10, 100), LongestLimit::of_all(10));
+        assert_eq!(of_all.kept(1000, 100), LongestLimit::of_all(100));
     }
 }

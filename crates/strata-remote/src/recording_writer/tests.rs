@@ -11,7 +11,7 @@ use strata_ctf::progress_mark::ProgressMark;
 use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
 use strata_relay::{FromGuest, FromRecorder, PacketBytes};
 
-use crate::recording_writer::{host_folder, Kept, Problem, Received, OPEN_MAX};
+use crate::recording_writer::{host_folder, FilesState, Problem, RecordingWriter, OPEN_MAX};
 use crate::testing::Scratch;
 
 const UUID: Uuid = Uuid(*b"0123456789abcdef");
@@ -59,9 +59,9 @@ fn root(scratch: &Scratch) -> Directory {
     Directory::open_in(opened.as_fd(), std::ffi::OsStr::new("."), &scratch.0).unwrap()
 }
 
-fn open(scratch: &Scratch, session: &str) -> Received {
+fn open(scratch: &Scratch, session: &str) -> RecordingWriter {
     let host = host_folder(&root(scratch), "box").unwrap();
-    Received::open(&host, session, (RECORDING, 0), u64::MAX, Kept::Written).unwrap()
+    RecordingWriter::open(&host, session, (RECORDING, 0), u64::MAX, FilesState::Written).unwrap()
 }
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -192,7 +192,8 @@ fn files_after_a_loss_of_power_are_cut_where_they_come_again() {
                 let again = || {
                     let host = host_folder(&root(&scratch), "box").unwrap();
                     let opened = (RECORDING, acknowledged);
-                    Received::open(&host, &session, opened, u64::MAX, Kept::Written).unwrap()
+                    RecordingWriter::open(&host, &session, opened, u64::MAX, FilesState::Written)
+                        .unwrap()
                 };
                 // The connection breaks before all has come again.
                 let mut received = again();
@@ -232,11 +233,11 @@ fn what_is_not_known_to_be_on_the_disk_is_wanted_again() {
     let wanted = files(&scratch.0.join("box/whole/user"));
     for durable in 0..=all.len() {
         for acknowledged in 0..=durable as u64 {
-            for kept in [Kept::Durable, Kept::Doubted] {
+            for kept in [FilesState::Durable, FilesState::Doubted] {
                 let session = format!("{durable}-{acknowledged}-{kept:?}");
                 let mut received = open(&scratch, &session);
                 for (number, message) in all.iter().enumerate() {
-                    if number == durable && kept == Kept::Durable {
+                    if number == durable && kept == FilesState::Durable {
                         received.set_durable(durable as u64);
                     }
                     received.take(message).unwrap();
@@ -245,13 +246,14 @@ fn what_is_not_known_to_be_on_the_disk_is_wanted_again() {
                 let folder = scratch.0.join("box").join(&session).join("user");
                 drop(received);
                 let opened = (RECORDING, acknowledged);
-                let mut received = Received::open(&host, &session, opened, u64::MAX, kept).unwrap();
-                let next = match kept == Kept::Durable && durable < all.len() {
+                let mut received =
+                    RecordingWriter::open(&host, &session, opened, u64::MAX, kept).unwrap();
+                let next = match kept == FilesState::Durable && durable < all.len() {
                     true => durable as u64,
                     false => acknowledged,
                 };
                 assert_eq!(received.next(), next, "{session}");
-                if kept == Kept::Doubted && next <= 2 {
+                if kept == FilesState::Doubted && next <= 2 {
                     // What the disk has in place of the last packet.
                     let mut torn = std::fs::read(folder.join("channel0_0")).unwrap();
                     let size = torn.len();
@@ -336,26 +338,27 @@ fn malicious_messages_are_refused_and_change_nothing() {
 fn recording_of_the_same_name_has_another_folder() {
     let scratch = Scratch::new("received-names");
     let host = host_folder(&root(&scratch), "box").unwrap();
-    let one = Received::open(&host, "s", (RECORDING, 0), 5, Kept::Written).unwrap();
-    let other = Received::open(&host, "s", (Uuid([8; 16]), 0), 5, Kept::Written).unwrap();
+    let one = RecordingWriter::open(&host, "s", (RECORDING, 0), 5, FilesState::Written).unwrap();
+    let other =
+        RecordingWriter::open(&host, "s", (Uuid([8; 16]), 0), 5, FilesState::Written).unwrap();
     assert_eq!(one.path(), scratch.0.join("box/s"));
     assert_eq!(other.path(), scratch.0.join("box/s-2"));
     drop(one);
     // What is no recording of a relay is left alone.
     std::fs::create_dir(scratch.0.join("box/t")).unwrap();
-    let third = Received::open(&host, "t", (RECORDING, 0), 5, Kept::Written).unwrap();
+    let third = RecordingWriter::open(&host, "t", (RECORDING, 0), 5, FilesState::Written).unwrap();
     assert_eq!(third.path(), scratch.0.join("box/t-2"));
     // Another user could have put a link in its place.
     std::os::unix::fs::symlink("/", scratch.0.join("box/u")).unwrap();
-    assert!(Received::open(&host, "u", (RECORDING, 0), 5, Kept::Written).is_err());
+    assert!(RecordingWriter::open(&host, "u", (RECORDING, 0), 5, FilesState::Written).is_err());
     // As many folders as the host may have, the link among them; one that is there goes on.
     assert_eq!(std::fs::read_dir(host.path()).unwrap().count(), 5);
-    assert!(Received::open(&host, "v", (RECORDING, 0), 5, Kept::Written)
+    assert!(RecordingWriter::open(&host, "v", (RECORDING, 0), 5, FilesState::Written)
         .unwrap_err()
         .why
         .contains("may have 5"));
     drop(other);
-    assert!(Received::open(&host, "s", (Uuid([8; 16]), 0), 5, Kept::Written).is_ok());
+    assert!(RecordingWriter::open(&host, "s", (Uuid([8; 16]), 0), 5, FilesState::Written).is_ok());
 }
 
 #[test]
@@ -422,18 +425,18 @@ fn parked_recording_stays_locked_and_goes_on() {
         || Follow::is_recorded(&folder) && Follow::is_recorded(&folder.join("user/app-7"));
     let parked = received.park();
     assert!(is_locked());
-    let mut received = parked.reopen((RECORDING, 0), Kept::Written).unwrap().unwrap();
+    let mut received = parked.reopen((RECORDING, 0), FilesState::Written).unwrap().unwrap();
     assert_eq!((received.next(), is_locked()), (3, true));
     received.take(&packet(0, 1, &[7; 100])).unwrap();
     assert!(is_locked());
     let parked = received.park();
-    assert!(parked.reopen((Uuid([1; 16]), 0), Kept::Written).unwrap().is_none());
+    assert!(parked.reopen((Uuid([1; 16]), 0), FilesState::Written).unwrap().is_none());
     assert!(!is_locked());
     // Another folder has the name now.
     let parked = open(&scratch, "s").park();
     std::fs::rename(&folder, scratch.0.join("box/moved")).unwrap();
     std::fs::create_dir(&folder).unwrap();
-    assert!(parked.reopen((RECORDING, 0), Kept::Written).unwrap().is_none());
+    assert!(parked.reopen((RECORDING, 0), FilesState::Written).unwrap().is_none());
 }
 
 #[test]

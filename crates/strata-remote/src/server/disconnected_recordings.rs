@@ -24,17 +24,17 @@ struct ParkedRecording<P> {
 
 /// Recordings that wait for their recorders, by host and UUID.
 #[derive(Debug)]
-pub(super) struct ParkedRecordings<P> {
+pub(super) struct DisconnectedRecordings<P> {
     all: HashMap<Key, ParkedRecording<P>>,
 }
 
-impl<P> Default for ParkedRecordings<P> {
-    fn default() -> ParkedRecordings<P> {
-        ParkedRecordings { all: HashMap::new() }
+impl<P> Default for DisconnectedRecordings<P> {
+    fn default() -> DisconnectedRecordings<P> {
+        DisconnectedRecordings { all: HashMap::new() }
     }
 }
 
-impl<P> ParkedRecordings<P> {
+impl<P> DisconnectedRecordings<P> {
     /// Keeps what is held of a recording, with its number of descriptors. Returns what is no longer kept, to be closed without
     /// locks: the oldest ones of its host, which may have `host_max`, and of the hosts that have most descriptors.
     #[must_use]
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn host_with_most_descriptors_gives_up_its_oldest_recordings() {
-        let mut parked = ParkedRecordings::default();
+        let mut parked = DisconnectedRecordings::default();
         assert!(parked.insert(key("quiet", 0), (1000, 65), 64).is_empty());
         let mut closed = Vec::new();
         for number in 0..80 {

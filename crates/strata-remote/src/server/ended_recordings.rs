@@ -20,7 +20,7 @@ use rustix::process::{kill_process_group, Pid, Signal};
 use strata_ctf::end_mark::{self, EndMark, Ending};
 use strata_ctf::read::Follow;
 
-use super::{bytes_below, KeptFigures, Relayd, Shared};
+use super::{bytes_below, EndedFigures, Relayd, Shared};
 use crate::event::RelayEvent;
 use crate::folder_names;
 use crate::recording_state;
@@ -81,7 +81,7 @@ struct Retry {
 }
 
 /// State of the thread that looks after recordings.
-struct Keeper<'s> {
+struct Archiver<'s> {
     shared: &'s Shared,
     rules: &'s KeepRules,
     /// Time at which the relay was started: before that no recorder could come.
@@ -98,18 +98,18 @@ impl Relayd {
         }
         let (jobs, retries) = (Vec::new(), HashMap::new());
         let begun = SystemTime::now();
-        let mut keeper = Keeper { shared: &self.shared, rules, begun, jobs, retries };
+        let mut archiver = Archiver { shared: &self.shared, rules, begun, jobs, retries };
         let mut next_scan = Instant::now();
         while !is_over() {
             let now = Instant::now();
-            keeper.look_at_jobs(now);
+            archiver.look_at_jobs(now);
             if now >= next_scan {
-                keeper.scan(now, SystemTime::now());
+                archiver.scan(now, SystemTime::now());
                 next_scan = Instant::now() + SCAN_PERIOD.max(now.elapsed() * SCAN_SHARE);
             }
             std::thread::sleep(JOB_PERIOD); // Time: a period of looks.
         }
-        keeper.jobs.iter_mut().for_each(Job::end);
+        archiver.jobs.iter_mut().for_each(Job::end);
     }
 }
 
@@ -129,8 +129,8 @@ impl Job {
     }
 }
 
-impl Keeper<'_> {
-    fn with_figures(&self, change: impl FnOnce(&mut KeptFigures)) {
+impl Archiver<'_> {
+    fn with_figures(&self, change: impl FnOnce(&mut EndedFigures)) {
         change(&mut self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -366,21 +366,21 @@ mod tests {
         Relayd::new(address, &scratch.0, None, limits, log).unwrap()
     }
 
-    fn keeper<'s>(relayd: &'s Relayd, rules: &'s KeepRules) -> Keeper<'s> {
+    fn archiver<'s>(relayd: &'s Relayd, rules: &'s KeepRules) -> Archiver<'s> {
         let (begun, jobs, retries) = (SystemTime::now(), Vec::new(), HashMap::new());
-        Keeper { shared: &relayd.shared, rules, begun, jobs, retries }
+        Archiver { shared: &relayd.shared, rules, begun, jobs, retries }
     }
 
-    fn finish_jobs(keeper: &mut Keeper<'_>, now: Instant) {
-        while !keeper.jobs.is_empty() {
-            keeper.look_at_jobs(now);
+    fn finish_jobs(archiver: &mut Archiver<'_>, now: Instant) {
+        while !archiver.jobs.is_empty() {
+            archiver.look_at_jobs(now);
             std::thread::yield_now();
         }
     }
 
     #[test]
     fn recording_that_has_ended_is_handed_over_until_the_command_takes_it() {
-        let scratch = Scratch::new("keeper");
+        let scratch = Scratch::new("archiver");
         let relayd = relay(&scratch);
         let ended = recording(&scratch.0, "ended", Ending::Ended);
         let failed = recording(&scratch.0, "failed", Ending::Failed);
@@ -388,20 +388,20 @@ mod tests {
         std::fs::create_dir(scratch.0.join("box/other")).unwrap();
         let command = "test -e \"$STRATA_PART/go\" && echo $STRATA_HOST $STRATA_RECORDING >>\"$STRATA_PART/../../log\"";
         let rules = KeepRules { on_part: Some(command.to_owned()), ..KeepRules::default() };
-        let mut keeper = keeper(&relayd, &rules);
+        let mut archiver = archiver(&relayd, &rules);
         let (now, wall) = (Instant::now(), SystemTime::now());
-        keeper.scan(now, wall);
-        assert_eq!(keeper.jobs.len(), 2);
-        finish_jobs(&mut keeper, now);
+        archiver.scan(now, wall);
+        assert_eq!(archiver.jobs.len(), 2);
+        finish_jobs(&mut archiver, now);
         let figures = *relayd.shared.kept.lock().unwrap();
         assert_eq!((figures.waiting, figures.failed, figures.delivered), (2, 2, 0));
         for folder in [&ended, &failed, &goes_on] {
             std::fs::write(folder.join("go"), "").unwrap();
         }
-        keeper.scan(now + PAUSE.0 - Duration::from_millis(1), wall);
-        assert!(keeper.jobs.is_empty(), "it is tried again too early");
-        keeper.scan(now + PAUSE.0, wall);
-        finish_jobs(&mut keeper, now + PAUSE.0);
+        archiver.scan(now + PAUSE.0 - Duration::from_millis(1), wall);
+        assert!(archiver.jobs.is_empty(), "it is tried again too early");
+        archiver.scan(now + PAUSE.0, wall);
+        finish_jobs(&mut archiver, now + PAUSE.0);
         assert!(ended.join(DELIVERED).exists() && failed.join(DELIVERED).exists());
         assert_eq!(relayd.shared.kept.lock().unwrap().waiting, 0);
         assert!(!goes_on.join(DELIVERED).exists());
@@ -410,33 +410,34 @@ mod tests {
         lines.sort_unstable();
         assert_eq!(lines, ["box ended", "box failed"]);
         // Nothing twice; and the one without an end once nobody has recorded it for a day.
-        keeper.scan(now + PAUSE.1, wall);
-        assert!(keeper.jobs.is_empty() && keeper.retries.is_empty());
-        keeper.scan(now + PAUSE.1, wall + ABANDONED + SETTLED);
-        assert_eq!(keeper.jobs.len(), 1);
-        finish_jobs(&mut keeper, now);
+        archiver.scan(now + PAUSE.1, wall);
+        assert!(archiver.jobs.is_empty() && archiver.retries.is_empty());
+        archiver.scan(now + PAUSE.1, wall + ABANDONED + SETTLED);
+        assert_eq!(archiver.jobs.len(), 1);
+        finish_jobs(&mut archiver, now);
         assert!(goes_on.join(DELIVERED).exists());
     }
 
     #[test]
     fn recording_that_goes_on_is_neither_removed_nor_marked() {
-        let scratch = Scratch::new("keeper-goes-on");
+        let scratch = Scratch::new("archiver-goes-on");
         let relayd = relay(&scratch);
         let folder = recording(&scratch.0, "failed", Ending::Failed);
         let uuid: strata_model::Uuid = "00000000-0000-4000-8000-000000000007".parse().unwrap();
         let lines = format!("strata relay 1\nrecording {uuid}\n");
         std::fs::write(folder.join(".strata-relay"), lines).unwrap();
         let rules = KeepRules { on_part: Some("true".to_owned()), ..KeepRules::default() };
-        let mut keeper = keeper(&relayd, &rules);
+        let mut archiver = archiver(&relayd, &rules);
         let (now, wall) = (Instant::now(), SystemTime::now());
-        keeper.scan(now, wall);
-        assert_eq!(keeper.jobs.len(), 1);
+        archiver.scan(now, wall);
+        assert_eq!(archiver.jobs.len(), 1);
         let socket = std::net::TcpStream::connect(relayd.address().unwrap()).unwrap();
         let connected = crate::server::Connected { socket, waiting_since: None };
         relayd.shared.registry().recorders.insert(("box".to_owned(), uuid), connected);
-        finish_jobs(&mut keeper, now);
+        finish_jobs(&mut archiver, now);
         let rules = KeepRules { size: Some(0), ..KeepRules::default() };
-        let other = Keeper { rules: &rules, jobs: Vec::new(), retries: HashMap::new(), ..keeper };
+        let other =
+            Archiver { rules: &rules, jobs: Vec::new(), retries: HashMap::new(), ..archiver };
         let later = wall + SETTLED * 2;
         other.remove_oldest(&ended_recordings(&scratch.0, later, wall), later);
         assert!(folder.exists() && !folder.join(DELIVERED).exists());
@@ -447,7 +448,7 @@ mod tests {
 
     #[test]
     fn recording_without_an_end_is_waited_for_from_the_start_of_the_relay() {
-        let scratch = Scratch::new("keeper-start");
+        let scratch = Scratch::new("archiver-start");
         recording(&scratch.0, "goes-on", Ending::Recording);
         let begun = SystemTime::now() + ABANDONED * 3;
         let ended = |wall| ended_recordings(&scratch.0, wall, begun).len();
@@ -456,18 +457,18 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest_one() {
-        let scratch = Scratch::new("keeper-pauses");
+        let scratch = Scratch::new("archiver-pauses");
         let (relayd, rules) = (relay(&scratch), KeepRules::default());
-        let mut keeper = keeper(&relayd, &rules);
+        let mut archiver = archiver(&relayd, &rules);
         for seconds in [10, 20, 40, 80, 160, 320, 600, 600] {
-            keeper.has_failed("x".into(), "why".to_owned(), Instant::now());
-            assert_eq!(keeper.retries[Path::new("x")].pause, Duration::from_secs(seconds));
+            archiver.has_failed("x".into(), "why".to_owned(), Instant::now());
+            assert_eq!(archiver.retries[Path::new("x")].pause, Duration::from_secs(seconds));
         }
     }
 
     #[test]
     fn oldest_recordings_are_removed_by_age_and_size_and_never_undelivered() {
-        let scratch = Scratch::new("keeper-removes");
+        let scratch = Scratch::new("archiver-removes");
         let relayd = relay(&scratch);
         let wall = SystemTime::now();
         let all: Vec<PathBuf> = ["a", "b", "c", "d"]
@@ -483,11 +484,11 @@ mod tests {
         }
         let there = || all.iter().map(|folder| u8::from(folder.exists())).collect::<Vec<_>>();
         let rules = KeepRules { age: Some(Duration::from_secs(3500)), ..KeepRules::default() };
-        keeper(&relayd, &rules).scan(Instant::now(), wall);
+        archiver(&relayd, &rules).scan(Instant::now(), wall);
         assert_eq!(there(), [0, 1, 1, 1]);
         let now = bytes_below(&scratch.0, 7);
         let rules = KeepRules { size: Some(now - 1), ..KeepRules::default() };
-        keeper(&relayd, &rules).scan(Instant::now(), wall);
+        archiver(&relayd, &rules).scan(Instant::now(), wall);
         assert_eq!(there(), [0, 0, 1, 1]);
         let figures = *relayd.shared.kept.lock().unwrap();
         assert!(figures.removed == 2 && figures.removed_bytes >= 2000, "{figures:?}");
@@ -495,12 +496,12 @@ mod tests {
         std::fs::write(all[3].join(DELIVERED), "").unwrap();
         let on_part = Some("false".to_owned());
         let rules = KeepRules { on_part, age: Some(Duration::ZERO), size: Some(0) };
-        let last = keeper(&relayd, &rules);
+        let last = archiver(&relayd, &rules);
         last.remove_oldest(&ended_recordings(&scratch.0, wall, wall), wall);
         assert_eq!((there(), goes_on.exists()), (vec![0, 0, 1, 0], true));
         let fresh = recording(&scratch.0, "fresh", Ending::Ended);
         let rules = KeepRules { size: Some(0), ..KeepRules::default() };
-        keeper(&relayd, &rules).scan(Instant::now(), wall);
+        archiver(&relayd, &rules).scan(Instant::now(), wall);
         assert!(fresh.exists() && !all[2].exists());
         // What a relay that was killed has left.
         let left = scratch.0.join("box").join(format!("{REMOVED}a"));

@@ -233,7 +233,7 @@ fn recording_whose_connection_broke_is_parked_for_a_while() {
     let other = ("box".to_owned(), Uuid([1; 16]));
     shared.park(&key, parked);
     let folder = host_folder(&shared.root, "box").unwrap();
-    let two = Received::open(&folder, "two", (other.1, 0), 9, Kept::Written).unwrap();
+    let two = RecordingWriter::open(&folder, "two", (other.1, 0), 9, FilesState::Written).unwrap();
     shared.park(&other, two.park());
     assert!(!is_parked() && shared.registry().parked.contains(&other));
     shared.look_at_parked(Instant::now() + PARKED + LOOK_PERIOD);

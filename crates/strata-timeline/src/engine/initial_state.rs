@@ -116,7 +116,7 @@ impl Engine {
                 id,
                 descriptor,
                 flags,
-                RecordText::Kept(&opened.path),
+                RecordText::Copied(&opened.path),
             );
         }
     }

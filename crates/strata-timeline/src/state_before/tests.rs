@@ -1,7 +1,7 @@
 //! Tests of how the first records limit what a state dump says about earlier times.
 
 use super::*;
-use crate::facts::Kept;
+use crate::facts::CopiedFields;
 
 const DATA: i64 = 3;
 
@@ -15,7 +15,7 @@ fn enter(call: &str, object: Object) -> StepKind {
 }
 
 fn leave(call: &str, result: i64, numbers: &[(Part, i64)]) -> StepKind {
-    let more = Box::new(Kept::new(More::Is("", numbers)));
+    let more = Box::new(CopiedFields::new(More::Is("", numbers)));
     StepKind::Leave { call: call.into(), result: Some(result), more }
 }
 

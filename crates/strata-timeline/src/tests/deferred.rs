@@ -1,7 +1,7 @@
 //! Tests of deferred arguments, which are recorded after their call's entry.
 
 use super::*;
-use crate::facts::{Kept, SocketAddress};
+use crate::facts::{CopiedFields, SocketAddress};
 
 const UNREAD: &str = "0x55d0c0de";
 const LOCALHOST: [u8; 4] = [127, 0, 0, 1];
@@ -16,10 +16,10 @@ fn enter(machine: &mut Machine, call: &str, parts: &[(Part, i64)]) {
     machine.tell(time, 0, 5, Fact::Enter { call, elapsed: 0, object, more });
 }
 
-fn later(machine: &mut Machine, tid: i64, call: &str, kept: &Kept) {
+fn later(machine: &mut Machine, tid: i64, call: &str, kept: &CopiedFields) {
     let time = machine.engine.world.now + 1;
     let call = machine.engine.world.calls.of(call).unwrap();
-    machine.tell(time, 0, tid, Fact::Deferred { call, more: More::Kept(kept) });
+    machine.tell(time, 0, tid, Fact::Deferred { call, more: More::Copied(kept) });
 }
 
 fn leave(machine: &mut Machine, call: &str, result: i64) {
@@ -33,8 +33,8 @@ fn file(machine: &Machine, descriptor: i32) -> String {
     world.file(thread, descriptor).map(|name| world.names.text(name)).unwrap_or_default()
 }
 
-fn path(text: &str) -> Kept {
-    Kept::of_argument(Some(text.into()), [], None)
+fn path(text: &str) -> CopiedFields {
+    CopiedFields::of_argument(Some(text.into()), [], None)
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn socket_has_the_address_that_came_later() {
     leave(&mut machine, "socket", 3);
     enter(&mut machine, "connect", &[(Part::First, 3)]);
     let address = SocketAddress::new(2, 80, LOCALHOST.to_vec());
-    later(&mut machine, 5, "connect", &Kept::of_argument(None, [], Some(address)));
+    later(&mut machine, 5, "connect", &CopiedFields::of_argument(None, [], Some(address)));
     leave(&mut machine, "connect", 0);
     assert_eq!(file(&machine, 3), "tcp 127.0.0.1:80");
 }
@@ -83,7 +83,12 @@ fn flags_that_came_later_say_whether_exec_closes_what_was_opened() {
         machine.fork(1, 1, 5, 5);
         enter(&mut machine, "openat2", &[(Part::Folder, -100), (Part::Flags, 0)]);
         later(&mut machine, 5, "openat2", &path("/a"));
-        later(&mut machine, 5, "openat2", &Kept::of_argument(None, [(Part::Flags, flags)], None));
+        later(
+            &mut machine,
+            5,
+            "openat2",
+            &CopiedFields::of_argument(None, [(Part::Flags, flags)], None),
+        );
         leave(&mut machine, "openat2", 3);
         let time = machine.engine.world.now + 1;
         machine.tell(time, 0, 5, Fact::Exec { program: RecordText::None, old: None });

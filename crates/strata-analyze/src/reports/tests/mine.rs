@@ -9,7 +9,7 @@ use crate::hand_tests::{metadata, Hand, Packets, Record};
 use crate::reports::spans::{self, SpanCounter};
 use crate::reports::syscalls::{By, SyscallCounter};
 use crate::reports::threads::ThreadCounter;
-use crate::reports::{Kept, Label};
+use crate::reports::{Label, LongestLimit};
 use strata_timeline::span_roles;
 use strata_timeline::{pass, pass_on, Asked};
 
@@ -199,7 +199,7 @@ fn slowest_of_the_command_are_there_however_many_slower_ones_others_have() {
     let text = metadata(&environment, "u32 tid;", &events("sched_process_fork"));
     hand.trace("k", &text, &[Packets::new(0).packet(&records)]);
     let reader = hand.reader();
-    let slowest = |kept: Kept| {
+    let slowest = |kept: LongestLimit| {
         let mut counter = SyscallCounter::new(TimeRange::ALL, kept);
         let passed =
             pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
@@ -210,9 +210,9 @@ fn slowest_of_the_command_are_there_however_many_slower_ones_others_have() {
         assert_eq!(report.all.times.count, 3);
         report.slowest.iter().map(|slow| slow.nanos).collect::<Vec<_>>()
     };
-    assert_eq!(slowest(Kept::of_each_thread(2, 50)), [260, 160]);
+    assert_eq!(slowest(LongestLimit::of_each_thread(2, 50)), [260, 160]);
     // Of all, there is none of the command among the slowest.
-    assert_eq!(slowest(Kept::of_all(50)), [0; 0]);
+    assert_eq!(slowest(LongestLimit::of_all(50)), [0; 0]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn place(event: &Event<'_>) -> Place {
 
 /// The value of a field that was recorded later.
 #[derive(Clone, Debug, PartialEq)]
-enum Kept {
+enum LaterValue {
     Text(Box<[u8]>),
     Unsigned(u64),
     Signed(i64),
@@ -42,16 +42,16 @@ enum Kept {
 
 /// The missing fields of one entry.
 #[derive(Clone, Debug)]
-pub(super) struct EntryFields(Vec<(FieldRef, Kept)>);
+pub(super) struct EntryFields(Vec<(FieldRef, LaterValue)>);
 
 impl EntryFields {
     /// Returns the value of a field that the entry itself does not have.
     pub(super) fn value(&self, field: &FieldRef) -> Option<Value<'_>> {
         let (_, kept) = self.0.iter().find(|(kept, _)| kept.is_same(field))?;
         Some(match kept {
-            Kept::Text(text) => Value::Text(text),
-            Kept::Unsigned(value) => Value::Unsigned(*value),
-            Kept::Signed(value) => Value::Signed(*value),
+            LaterValue::Text(text) => Value::Text(text),
+            LaterValue::Unsigned(value) => Value::Unsigned(*value),
+            LaterValue::Signed(value) => Value::Signed(*value),
         })
     }
 }
@@ -160,18 +160,18 @@ impl DeferredFields {
         let Some(payload) = &class.schema().payload else { return };
         let mut kept = Vec::new();
         for (name, value) in argument.fields(payload, order) {
-            let mut keep = |name: &str, value: Kept| {
+            let mut keep = |name: &str, value: LaterValue| {
                 let field = class.find_in(Scope::Payload, name);
                 let field = field.filter(|it| asked.iter().any(|asked| asked.is_same(it)));
                 kept.extend(field.map(|field| (field, value)));
             };
             match value {
-                DeferredField::Text(text) => keep(name, Kept::Text(text.into())),
-                DeferredField::Unsigned(value) => keep(name, Kept::Unsigned(value)),
-                DeferredField::Signed(value) => keep(name, Kept::Signed(value)),
+                DeferredField::Text(text) => keep(name, LaterValue::Text(text.into())),
+                DeferredField::Unsigned(value) => keep(name, LaterValue::Unsigned(value)),
+                DeferredField::Signed(value) => keep(name, LaterValue::Signed(value)),
                 DeferredField::Bytes(bytes) => {
                     for (at, byte) in bytes.iter().enumerate() {
-                        keep(&format!("{name}[{at}]"), Kept::Unsigned((*byte).into()));
+                        keep(&format!("{name}[{at}]"), LaterValue::Unsigned((*byte).into()));
                     }
                 }
             }
@@ -200,11 +200,11 @@ impl DeferredFields {
     }
 }
 
-impl Kept {
+impl LaterValue {
     fn bytes(&self) -> usize {
         match self {
-            Kept::Text(text) => text.len(),
-            Kept::Unsigned(_) | Kept::Signed(_) => size_of::<u64>(),
+            LaterValue::Text(text) => text.len(),
+            LaterValue::Unsigned(_) | LaterValue::Signed(_) => size_of::<u64>(),
         }
     }
 }
