@@ -1,11 +1,21 @@
 //! The recorded command and its descendants: which threads belong to them, and from when to when.
 //!
+//! ```text
+//! Mine::read(reader)                     once, on several threads
+//!   recorder ── its child is the command ── forks, exits, execve: descendants ── ThreadOwnership over time
+//! Mine::ask() ── MineLookup::accepts(event)     for each record, one lookup a worker     view --mine
+//! Mine::processes(world)                        at the end of a pass                     analyze --mine
+//! ```
+//!
 //! A trace of Strata's says which process was the recorder, and whether it recorded a command. The process that the
 //! recorder started is the command. Its descendants are known from forks. For processes that existed when a trace
 //! began, the state dump says the parents, so this also works for a later part of a rotated trace. System calls are
 //! recorded of the command's threads only, so they identify threads whose fork is not in the trace. The trace of a
 //! single process belongs to the command if nothing else was recorded, or if that process is one of the command's.
-//! `view --mine` uses this to select records, and `analyze --mine` to select processes.
+//!
+//! Numbers of threads are used again, so that ownership has times: a number may be the command's for a while, and
+//! then that of another program. A record is also the command's if it is *about* one of its threads, such as the
+//! switch that gives it a CPU.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

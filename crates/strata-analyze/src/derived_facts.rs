@@ -1,8 +1,23 @@
 //! Facts that a record does not contain itself but filters ask for: the process and the name of the thread that made
 //! the record, its container, and the length of the call or span that the record begins or ends.
 //!
-//! Other records contain these facts, earlier or later ones. So the traces are read once beforehand, in the order of
-//! time. The facts do not change afterwards: workers may look them up for any record.
+//! ```text
+//! first pass   Timeline ── Collector (observer) ── DerivedFacts: names, processes, cgroups over time; lengths by record
+//! second pass  filter ── DerivedValues::value(word, event) ── looked up by (stream, offset) or (thread, time)
+//! ```
+//!
+//! Other records contain these facts, earlier or later ones: the length of a call is known at its exit, while the
+//! filter asks for it at its entry. So the traces are read once beforehand, in the order of time, and only for the
+//! words that the filter has ([`DerivedFacts::read`]). The facts do not change afterwards: workers may look them up
+//! for any record.
+//!
+//! - A record's thread is found by its number, by the thread that its CPU ran, or by its trace if that is of one
+//!   process.
+//! - A process has the control group that the state dump or a move says, else that of its nearest ancestor with one.
+//! - Lengths are kept by the place of the record at *each* end, so that both ends of a call pass a filter together.
+//!
+//! Numbers of changes and lengths are limited. What had no room is counted, and the command says that its answer may
+//! lack records.
 
 use std::collections::HashMap;
 

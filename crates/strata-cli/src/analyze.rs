@@ -1,4 +1,25 @@
 //! The command `strata analyze`: reports on where the time went.
+//!
+//! ```text
+//! flags ── run() of a report ─┬─ Reader ── Timeline ── counter (strata_analyze::reports) ── finish() ── report: numbers
+//!                             │   TraceFlags::pass() in report_command.rs                                  │ document()
+//!                             └─ messages on damage and blind spots    show() ◀── strata_report::Document ─┘
+//!                                  text (report_text.rs), Markdown, JSON or CSV, through a pager on a terminal
+//! ```
+//!
+//! Each report is a file with the same three parts. `run` reads the traces once through one counter, or a pair of
+//! counters. `document` turns the result into tables, facts and notes as data. Text, JSON and CSV are made from this
+//! document by code that all reports share, so a report has no renderer of its own (only `flame`
+//! has: folded stacks and speedscope's JSON).
+//!
+//! - `report_command` has the shared flags, the pass, the messages and the exit status.
+//! - `process_selection` has `--of` and `--mine`.
+//! - `summary_next` turns a summary into commands to type; `wait_text` and `rows` have words and units.
+//!
+//! To add a report, add a counter to `strata_analyze::reports` (an observer of the timeline), a file here like
+//! `locks.rs`, and a variant to [`Report`]. The golden trace (`tests/e2e/golden --write`) then shows what it says.
+//!
+//! Exit status: 0, 1 if the report is empty, 2 if a trace is damaged.
 
 mod cpu;
 mod diff;

@@ -1,4 +1,14 @@
 //! Runs the command of the command line, explains mistakes in it, and sets the exit status.
+//!
+//! ```text
+//! words ── Flags::of_command_line ─┬─ Action ── COMMAND::run(&flags) ─┬─ Ok(status)
+//!                                  │                                  └─ Err(error) ── failed(): message, 2
+//!                                  └─ clap::Error ── usage(): help and version are 0, a mistake is 2
+//! ```
+//!
+//! A mistake is answered with what to type: the words of other tools in `talk::messages::mistakes` and `lttng`, a
+//! name that is nearly right by clap, and for `analyze wait` without a thread a list of the trace's threads. A panic
+//! is printed as a message too, with its place in the source.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,4 +1,22 @@
 //! The command `strata count`: counts events in the kernel, and shows the table while it counts and at the end.
+//!
+//! ```text
+//! flags ── CountSpec: keys, value ─┐
+//!      └── Options: rules, pids ───┴─ strata_session::count() ── Counts, each period ── Layout (table.rs) ── Screen
+//!          the BPF programs add to a map; nothing is written to a ring or a trace          (screen.rs)
+//! ```
+//!
+//! [`run`] hands two callbacks to [`count`], which runs in the same thread until the command ends, the time is over
+//! or a signal comes: one hears notices, such as a rule without events, the other shows the counts that were read. If
+//! stdout is closed, the second one asks to stop.
+//!
+//! A table that is redrawn has the terminal to itself, and so has a traced command: messages about the begin are left
+//! out then. What the table lacks (rows beyond `--max-rows`, events during which another program ran on that CPU) is
+//! reported at the end, and with `--strict` is exit status 1.
+//!
+//! ```text
+//! $ strata count -k syscalls --by procname,name --hist duration -- ./app
+//! ```
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;

@@ -1,4 +1,25 @@
 //! The command `strata view`: writes the events of traces to stdout or a pager.
+//!
+//! ```text
+//! Reader ── pipeline: workers render slices of time ── in order ─┬─ text ──── ViewOutput (text_output.rs): stdout, pager
+//!  selection, --mine, range                                      └─ remarks ─ Speaker (view_messages.rs): stderr
+//! FollowedTraces ── FollowRenderer, one thread ── view --follow (follow.rs)
+//! ```
+//!
+//! [`run`] does these steps in order. Everything that can fail comes before the pager starts, since a message would
+//! be lost behind its screen:
+//!
+//! 1. open the traces, and find the time range of the flags;
+//! 2. with `--mine`, read the trace once to know the recorded command and its descendants;
+//! 3. with `--thread-names`, read it once more for the names of threads over time;
+//! 4. compile the filter for the trace's classes, and run the pipeline, which writes and remarks as it goes;
+//! 5. report damage, files without debug information, and why nothing was shown.
+//!
+//! The format is short on a terminal, else babeltrace2's text; a list of fields or a format flag changes it. Only the
+//! threads of the pipeline read and render: `ViewOutput` and `Speaker` belong to the main thread.
+//!
+//! Exit status: 0, 1 if a selection matched no event, 2 if a trace is damaged, and after a signal that of
+//! [`exit::stopped`](crate::talk::exit::stopped). A closed pipe ends the command without a message.
 
 mod follow;
 mod text_output;

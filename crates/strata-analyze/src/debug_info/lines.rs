@@ -1,7 +1,24 @@
 //! Looks up functions and lines by address in debug information (DWARF).
 //!
+//! ```text
+//! Lines::read()   once for a file: the offsets of its units, and the ranges of their code
+//! Lines::find(address)
+//!   ranges ─▶ unit ─▶ UnitCode, read when its unit is first asked for
+//!                       functions and inlined calls: one pass over the unit's entries
+//!                       rows: its line program, in sequences sorted by address
+//!            ─▶ KnownAddress: function, line, and the inlined calls around, innermost first
+//! ```
+//!
+//! What is read stays: a stack is looked up address by address, and most addresses are of few units. Names and paths
+//! are read only when an address needs them. With a file that several share (`dwz`), names may be in that one:
+//! `shared`.
+//!
 //! Nothing here is recursive, and sizes are checked before memory is used: depth, tables, rows and ranges come from a
-//! file that is not trusted. What is beyond a limit has no names and lines.
+//! file that is not trusted. All memory is charged to one budget ([`Charge`]), and so are steps, since a few bytes of
+//! a file can be made to be read again and again. What is beyond a limit has no names and lines, and a remark says
+//! why.
+//!
+//! A `Lines` is used by one thread at a time; it holds no reference to the file after `read`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

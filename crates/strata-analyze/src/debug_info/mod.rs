@@ -1,7 +1,24 @@
-//! Finds the place in the source code at which an event was recorded. It uses the event's instruction pointer, what the
-//! trace says about objects that a process has loaded, and the debug information in their files.
+//! Finds the place in the source code at which an event was recorded: function, file, line and inlined calls.
 //!
-//! The result is that of babeltrace2's component `filter.lttng-utils.debug-info`, in the same format.
+//! ```text
+//! an event's instruction pointer or call stacks           stack_fields, stacks, recorder_frames
+//!   └─ the process' objects at that time: file and base    objects, process_objects, objects_before_dump, generated
+//!        └─ the file: symbols, debug information           files, elf, symbols, lines (DWARF), compressed_*, zstd
+//!             └─ "main+0x3 at words.c:42"                  source
+//! ```
+//!
+//! Three sources say which file an address is of: LTTng-UST's state dump, the kernel's records of mappings, and the
+//! maps that a recorder writes of code that programs generate. All are facts with a time, so that a lookup uses what
+//! was mapped *then*. Functions of the kernel have their names in a file of the trace's folder: `functions`.
+//!
+//! `unwind` finds callers in copies of the stack, for programs without frame pointers. `variables` names data, such
+//! as locks.
+//!
+//! Files belong to whoever wrote the trace: sizes and offsets are compared with limits before use, only regular files
+//! are opened, and `lookup_limits` has one budget of memory and steps for all lookups. A file whose build id differs
+//! from the recorded one is not used. With `--no-symbols` no file that a trace names is opened.
+//!
+//! In babeltrace2's text format, the result is that of its component `filter.lttng-utils.debug-info`.
 
 #[cfg(test)]
 mod before_tests;

@@ -2,8 +2,23 @@
 //!
 //! A server that has nothing to do is blocked all the time, so the longest sums of a trace are those of its idle
 //! threads. A wait is *for work* if something outside the program ends it: poll() and similar calls, accept(), a read
-//! of a socket that the other end has connected, a timer. All other waits are grouped by program, call and object, and
-//! ordered by [`Blocked::hurt`].
+//! of a socket that the other end has connected, a timer. All other waits are grouped by program, call and object,
+//! and ordered by [`Blocked::hurt`].
+//!
+//! ```text
+//! state: blocked ── row of (program, call, object, what ended it) ── kind: WaitKind ── hurt ── rows, worst first
+//!                      lengths, threads, unusual ones                    └ Work: counted, and not in the list
+//! ```
+//!
+//! `hurt` is a row's longest wait, or a sixteenth of its total if that is more; up to twice as much if the longest wait
+//! is far longer than the median. Where the wait may be one for work, it is divided by [`PERHAPS_WORK`], or by
+//! [`MOSTLY_WORK`] if the row's threads spend most of their blocked time in it.
+//!
+//! Threads of language runtimes that stop all others (garbage collectors) are known by the begin of their names
+//! ([`RUNTIMES`]): a wait that one of them ends is a pause of the runtime, not a lock of the program.
+//!
+//! `strata analyze summary` shows these rows, with the command that explains the first one.
+//! docs/design/planted-causes.md has what they say about servers in which a cause was planted.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

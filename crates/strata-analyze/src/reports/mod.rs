@@ -1,5 +1,27 @@
-//! Reports on how time was spent, computed from what a [`Timeline`](strata_timeline::Timeline) reports in one pass over
-//! all records.
+//! Reports on how time was spent, computed from what a [`Timeline`](strata_timeline::Timeline) reports in one pass
+//! over all records.
+//!
+//! ```text
+//! Timeline ── Observer: a counter ── finish(world, by, wanted) ── a report: rows, sums, longest ones
+//!              SyscallCounter, ThreadCounter, FileCounter, LockCounter, IrqCounter, CpuCounter, SpanCounter, ...
+//! ```
+//!
+//! A counter is an [`Observer`](strata_timeline::Observer) that adds up while records are read, and knows only
+//! numbers of threads. `finish` gives rows their names and order when all names are known, and leaves out what the
+//! user did not select. A report has numbers and labels, no text: `strata-cli` and others make tables of it.
+//!
+//! | question | module |
+//! |---|---|
+//! | which calls, files, locks, interrupts took long | [`syscalls`], [`files`], [`locks`], [`irq`] |
+//! | who ran, wanted a CPU, was blocked | [`threads`], [`cpu`], [`offcpu`] |
+//! | why was it blocked | [`blocked`] (all waits), [`wait`] (one critical path) |
+//! | spans of programs, memory | [`spans`], [`memory`], [`malloc_sums`] |
+//! | functions by samples or spans | [`flame`], [`functions`], [`frames`] |
+//! | what changed between two traces | [`diff`] |
+//!
+//! Shared parts: `longest` keeps the longest of something in bounded memory, `row_limit` the rows that matter when a
+//! trace has too many, [`Times`] sums lengths with a histogram, and [`Label`] names a process or thread. Every table
+//! has a limit, and a report says what was left out.
 
 pub mod blocked;
 pub mod cpu;

@@ -1,9 +1,25 @@
 //! The critical path of a thread: its waits and what the threads that ended them did, as a tree of times that add up
 //! exactly.
 //!
-//! The path is followed from the end back to the begin. While the thread ran, the path is the thread itself, except for
-//! interrupts. While it was blocked and another thread ended that, the path is what the *other* thread did in that
-//! time, and so on. If a disk ended the wait, the path is the request to the disk.
+//! The path is followed from the end back to the begin. While the thread ran, the path is the thread itself, except
+//! for interrupts. While it was blocked and another thread ended that, the path is what the *other* thread did in
+//! that time, and so on. If a disk ended the wait, the path is the request to the disk.
+//!
+//! ```text
+//! thread A   ███ run ░░░░░░ blocked in read() ░░░░░░ ███        whole 100 ms
+//! thread B       ███ run ░░ blocked: disk ░░ ██ ┘ wakes A         ├─ A ran        40 ms
+//! disk                   ▓▓▓ request ▓▓▓ ┘ ends B's wait          └─ A blocked    60 ms
+//!                                                                     ├─ B ran    25 ms
+//!                                                                     └─ B blocked, request to sda  35 ms
+//! ```
+//!
+//! 1. A [`History`] observes one pass and keeps the states, interrupts and requests of a time: 24 bytes for each, up
+//!    to [`HISTORY_MAX`]. Beyond that it keeps nothing, and [`History::left_out`] says so. For a span, a first pass
+//!    finds the longest ones, and a second one ([`History::of`]) keeps the states of that time.
+//! 2. [`History::path`] computes the tree. Equal parts (same thread, kind and reason) are added up, with their count.
+//!    Chains of wakers end at a depth, and a path at a number of steps, since a hostile trace may have loops.
+//!
+//! `is_sure` is false where a waker may have been an interrupt that the trace does not name.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

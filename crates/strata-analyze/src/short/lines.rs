@@ -1,12 +1,19 @@
 //! Makes lines of one worker's event records. Successive lines are collected until a unit ends.
 //!
+//! ```text
+//! event() ─┬─ entry()  a row with the call's head and arguments, open in KnownThread
+//!          ├─ exit()   ends the row of the thread's open call: " = 36 <4.125us>"
+//!          ├─ late()   puts a deferred argument into the open row; places after it move
+//!          └─ other()  a row of its own                         finish(): rows ─▶ text and Unit
+//! ```
+//!
 //! A worker passes its records here in order. Each becomes a row: a complete line, or the line of a system call whose
-//! end is filled in when its exit comes. What a worker cannot know (the begin of a call in an earlier unit, a thread's
-//! name) becomes a mark in its [`Unit`], which `join.rs` completes in order.
+//! end is filled in when its exit comes. What a worker cannot know (the begin of a call in an earlier unit, a
+//! thread's name) becomes a mark in its [`Unit`], which `join.rs` completes in order.
 //!
 //! - A call's line is held until its exit, another call of the same thread, or the end of the unit.
-//! - Deferred arguments of the call are inserted into its line; places after them move.
 //! - Only a bounded number of threads is known. Beyond it, all are forgotten, and calls lose their ends.
+//! - All of a unit's rows refer to one text by ranges, so that a row costs no allocation.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

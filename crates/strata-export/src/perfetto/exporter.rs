@@ -1,5 +1,26 @@
 //! Exports event records as Perfetto packets.
+//!
+//! ```text
+//! event() ─ look(): the plan of its class, its place and time
+//!    └ export()  1. learn()     the timeline takes it: threads, names, running threads ─ tell(), rename()
+//!                2. kernel()    a switch, a wake-up or an interrupt as the format's own kernel event
+//!                   or sample() the call stack of a timer
+//!                   or slice()  a begin or end of a system call, span or pair (slice.rs)
+//!                   or instant() everything else
+//!                3. count()     counters that the timeline has reported for this record
+//! ```
+//!
+//! The caller passes all messages of a reader in order: [`Exporter::event`] for records to show, [`Exporter::skip`]
+//! for others, since these also say which threads run and who they are, [`Exporter::discarded`] and
+//! [`Exporter::damage`] for gaps. [`Exporter::finish`] closes what is open.
+//!
+//! An exporter runs in one thread. To use several, each gets a [`BlockShare`]: all see all records and follow their
+//! state, and each writes its own blocks of [`BLOCK`] records. Whatever two shares both need to number (tracks,
+//! names) must therefore be numbered by the records alone.
+//!
+//! What a thread or slice costs is kept in tables with limits, since a trace may have any number of them.
 
+mod record_news;
 mod slice;
 #[cfg(test)]
 mod tests;
@@ -21,10 +42,10 @@ use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 use strata_timeline::slice_pairs::{PairIndex, Pairs};
 use strata_timeline::{
-    CounterNumber, CounterPlace, CounterValue, Name, Observer, Sources, StreamSource, ThreadId,
-    Timeline, Unfollowed, World,
+    CounterNumber, CounterPlace, Name, Sources, StreamSource, ThreadId, Timeline,
 };
 
+use record_news::RecordNews;
 use thread_descriptors::{process, Kin};
 
 use super::classes::{EventPlan, EventPlanner, SlicePlan, Twice, CPU};
@@ -940,43 +961,6 @@ enum Extent<'s> {
 fn running(timeline: &Timeline, machine: MachineNumber, cpu: Option<u32>) -> Option<i64> {
     let thread = timeline.runs_on(machine, cpu?)?;
     timeline.world().threads.get(thread).map(|thread| thread.tid.into())
-}
-
-/// The results that the timeline has reported for the present record, about threads and counters.
-#[derive(Debug, Default)]
-struct RecordNews {
-    known: Vec<ThreadId>,
-    exits: Vec<ThreadId>,
-    unfollowed: Vec<Unfollowed>,
-    counters: Vec<CounterValue>,
-}
-
-impl RecordNews {
-    fn is_of_threads(&self) -> bool {
-        !(self.known.is_empty() && self.exits.is_empty() && self.unfollowed.is_empty())
-    }
-}
-
-impl Observer for RecordNews {
-    const STATES: bool = false;
-    const INTERRUPTS: bool = false;
-    const CALLS: bool = false;
-
-    fn known(&mut self, _: &World, thread: ThreadId) {
-        self.known.push(thread);
-    }
-
-    fn exits(&mut self, _: &World, thread: ThreadId) {
-        self.exits.push(thread);
-    }
-
-    fn unfollowed(&mut self, _: &World, of: &Unfollowed) {
-        self.unfollowed.push(*of);
-    }
-
-    fn counter(&mut self, _: &World, value: &CounterValue) {
-        self.counters.push(*value);
-    }
 }
 
 /// Returns the description of the system. Readers decode thread states by the kernel's release.

@@ -1,4 +1,23 @@
-//! Writes fields of event records as debug annotations.
+//! Writes fields of event records as debug annotations: what Perfetto shows as arguments of a slice.
+//!
+//! ```text
+//! Event::visit ── Annotations: Visit ── protobuf bytes in the writer's buffer
+//!                  unsigned(), signed(), text() ...   a leaf: name and value
+//!                  begin(), end()                     a dictionary or array, whose length is filled in at its end
+//! ```
+//!
+//! An [`Annotations`] lives for one event, while the writer has that event's packet open: [`Annotations::new`], the
+//! visit, additions that are no fields (the functions of addresses, a note), and [`Annotations::finish`]. Nothing is
+//! collected in between: each field is encoded where it will lie.
+//!
+//! - Names of fields are interned: an annotation has a number, which the writer explains once. Names that are not
+//!   known to it are written as text.
+//! - Fields of a context that have the names of payload fields are written apart, and put into one annotation around
+//!   them.
+//! - The addresses of a call stack become the texts of their frames, if the caller gives a function that looks them
+//!   up.
+//! - Limits bound the number, depth and size of what one event can have. The last annotation says how many were left
+//!   out.
 
 use std::borrow::Cow;
 use std::io::Write;

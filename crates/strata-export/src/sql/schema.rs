@@ -1,4 +1,20 @@
 //! The tables, indexes and views of the database. docs/guide/export.md explains their meaning.
+//!
+//! ```text
+//! TABLES    what rows are inserted into, by InsertStatement: a name, and columns with SQLite's types
+//! INDEXES   made after all rows, since that is faster
+//! VIEWS     what people query: names instead of numbers, durations, sums by thread
+//! ```
+//!
+//! All of it is data, in the form that both users need: the exporter prepares one statement for each
+//! [`InsertStatement`], and `strata sql` makes the tables of a timeline in a temporary file ([`empty_timeline`]) but
+//! reads event records itself.
+//!
+//! Times are nanoseconds since 1970. `begin_ns` and `end_ns` may be null where the trace does not have that end. A
+//! state, call or span refers to its thread by `thread.id`, not by number: numbers of threads are used again.
+//!
+//! A change that a query could notice increases [`VERSION`]. The tables of docs/guide/export.md are compared with the
+//! columns here by a test.
 
 use strata_analyze::reports::lock_waits::LOCK_BYTES;
 
