@@ -1,9 +1,30 @@
 // What is seen of tracks: one canvas, whose work depends on what is visible only.
+//
+// ```text
+// Picture (a copy of what State shows) ─▶ Drawing.rows()      tracks: bands of states, calls, spans, counters
+//                                         Drawing.ruler()     the ruler above them
+//                                         Drawing.overview()  all of the trace: records over time, gaps, what is shown
+// ```
+//
+// The text labels, selection and panels around are HTML (main.tsx, panels.tsx). Here each call draws everything
+// anew, from tiles that are in memory (tiles.ts); a tile that is missing is asked for, and what is coarser is drawn
+// until it comes. Nothing here changes the state or waits.
+//
+// - A *row* is a track at a height; a *band* is a line of a row: the states of a thread, its calls, a level of its
+//   spans.
+// - A *cell* stands for many slices that are narrower than a pixel. Its states are drawn as high as their shares of
+//   the time.
+// - Where the axis leaves out time (folds.ts), each part is drawn by itself, clipped and moved.
+// - What the trace does not know is hatched: gaps with discarded records, times before and behind the trace.
+// - Of two traces that are compared, the second one is drawn in its own time: `moved` gives the picture for it.
+//
+// Colours come from theme.ts. Text that is cut to fit is measured once for each font, as the width of ten
+// characters.
 
 import type { Gap, Overview, PathStep } from "./api";
 import type { Folds } from "./folds";
-import { stepAt } from "./path";
-import { type Band, isLossOf, type Row, unsure } from "./rows";
+import { stepAt } from "./critical_path";
+import { type Band, isLossOf, type Row, unsure } from "./track_rows";
 import { nameColour, type Theme } from "./theme";
 import {
 	BLOCKED,

@@ -4,13 +4,13 @@ import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
 import { Drawer, Help, KIND_NAMES, SideName } from "./panels";
-import { type Band, type Row, rowAt } from "./rows";
-import { PairApi, sideOf } from "./pair";
+import { type Band, type Row, rowAt } from "./track_rows";
+import { PairApi, sideOf } from "./trace_pair";
 import type { Api, Meta } from "./api";
-import { SavedApi } from "./saved";
+import { SavedApi } from "./saved_page";
 import { longTime } from "./folds";
 import { State } from "./state";
-import { neighbour } from "./step";
+import { neighbour } from "./slice_steps";
 import { itemAt, KINDS } from "./tile";
 import { count, length, levelOf, number, since, tileWidth, timeOfDay } from "./time";
 

@@ -1,16 +1,35 @@
-// What the page knows and shows, and what may be done to it. Who draws is told when it has changed.
+// What the page knows and shows, and what may be done to it.
+//
+// ```text
+// keys, mouse, buttons (main.tsx, panels.tsx) ─▶ a method of State ─▶ fields change ─▶ changed() ─▶ everything is drawn again
+//                                                    └─▶ Api ─▶ server ─▶ answer ──────┘
+// ```
+//
+// There is one State for a page. What the user does is a method; only fields without consequences (the help, text that is
+// being typed) are set from outside. `changed` is called after each change, and draws at most once for each frame of the screen.
+//
+// - `begin` asks what the trace is, again and again while it is read or recorded, and adds new tracks. While the
+//   server does not answer, `reconnect` asks more and more rarely; nothing that was on the page is lost.
+// - Answers may come in any order. Each kind of question has a counter (`lists`, `reports`, `searches`, ...), and an
+//   answer is dropped if a later question of its kind was asked meanwhile.
+// - `range` is what the axis shows. Panels follow it when it has not moved for `FOLLOW` ms; a report does not
+//   follow, since it takes the server seconds.
+// - What is worth sharing is kept in the address behind the # (address.ts), from which `fromAddress` restores it.
+// - Two traces side by side are one API (trace_pair.ts) whose second trace is moved by `shift`.
 
-import { type Api, type Diff, type EventRecord, type Meta, NoAnswer, type Overview, type Path, recordsOf, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
+import { type Api, type EventRecord, type Meta, NoAnswer, type Overview, type Path, recordsOf, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
 import { hashOf, viewOf } from "./address";
-import { isGone, whatToDo } from "./reach";
+import { isGone, whatToDo } from "./server_lost";
 import { Folds, foldsOf } from "./folds";
-import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./pair";
-import { type Group, groupsOf, type Member, nameVirtualCpus, type Row, rowAt, rowsOf } from "./rows";
-import { tracksOf } from "./path";
+import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./trace_pair";
+import { type Group, groupsOf, type Member, nameVirtualCpus, type Row, rowAt, rowsOf } from "./track_rows";
+import { tracksOf } from "./critical_path";
+import type { Compared, Events } from "./panel_data";
 import { DARK, LIGHT, type Theme } from "./theme";
 import { Tiles } from "./tiles";
 import { followed, kept, panned, type Range, zoomed } from "./time";
 
+export type { Compared, Events } from "./panel_data";
 export type Tab = "details" | "selection" | "events" | "diff";
 
 /** Records that are asked for at once, and hits of a search. */
@@ -34,22 +53,6 @@ const LIVE = 10e9;
 const PAST = 100;
 /** Rows of a critical path that are on top. */
 const PATH_ROWS = 8;
-
-export interface Events {
-	records: EventRecord[];
-	cut: boolean;
-	error: string;
-	range: Range;
-	side: Side;
-}
-
-/** A comparison that was asked for. */
-export interface Compared {
-	diff: Diff | undefined;
-	error: string;
-	range: Range;
-	shift: number;
-}
 
 export class State {
 	readonly tiles: Tiles;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { NoAnswer, Refused, type Side, type Slice } from "../src/api";
-import { OTHER, PairApi } from "../src/pair";
+import { OTHER, PairApi } from "../src/trace_pair";
 import { State } from "../src/state";
 
 // What the state asks of a browser.

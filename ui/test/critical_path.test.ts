@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { partsOf, stepAt, tracksOf } from "../src/path";
+import { partsOf, stepAt, tracksOf } from "../src/critical_path";
 
 const step = (track: number | null, from: number, to: number, kind: number, name = "") => ({ track, from, to, kind, name, depth: 0 });
 const STEPS = [step(1, 0, 10, 0), step(2, 10, 40, 3, "read"), step(1, 40, 45, 0), step(null, 45, 46, 5), step(2, 46, 96, 3, "read")];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { neighbour } from "../src/step";
+import { neighbour } from "../src/slice_steps";
 import type { Tile } from "../src/tile";
 
 const tile = (...items: [number, number, number][]) =>

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import type { Meta, Track } from "../src/api";
-import { besides, boundsOf, momentOf, OTHER, ownId, sideOf } from "../src/pair";
-import { groupsOf, rowsOf } from "../src/rows";
+import { besides, boundsOf, momentOf, OTHER, ownId, sideOf } from "../src/trace_pair";
+import { groupsOf, rowsOf } from "../src/track_rows";
 
 const track = (id: number, title: string, busy: number, pid: number): Track => ({
 	id,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { merged, sumsOf } from "../src/saved";
+import { merged, sumsOf } from "../src/saved_page";
 import { KINDS, type Tile } from "../src/tile";
 
 /** Slices one behind the other, as columns. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Track } from "../src/api";
 import { fitted } from "../src/draw";
-import { groupsOf, isLossOf, nameVirtualCpus, rowAt, rowsOf, type Shown, unsure } from "../src/rows";
+import { groupsOf, isLossOf, nameVirtualCpus, rowAt, rowsOf, type Shown, unsure } from "../src/track_rows";
 import { hue, stem } from "../src/theme";
 
 let id = 0;
