@@ -9,9 +9,9 @@
 // being typed) are set from outside. `changed` is called after each change, and draws at most once for each frame of the screen.
 //
 // - `begin` asks what the trace is, again and again while it is read or recorded, and adds new tracks. While the
-//   server does not answer, `reconnect` asks more and more rarely; nothing that was on the page is lost.
+//   server does not answer, `reconnect` asks more and more rarely; what is on the page stays.
 // - Answers may come in any order. Each kind of question has a counter (`lists`, `reports`, `searches`, ...), and an
-//   answer is dropped if a later question of its kind was asked meanwhile.
+//   answer counts no more if a later question of its kind was asked meanwhile.
 // - `range` is what the axis shows. Panels follow it when it has not moved for `FOLLOW` ms; a report does not
 //   follow, since it takes the server seconds.
 // - What is worth sharing is kept in the address behind the # (address.ts), from which `fromAddress` restores it.
@@ -19,7 +19,7 @@
 
 import { type Api, type EventRecord, type Meta, NoAnswer, type Overview, type Path, recordsOf, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
 import { hashOf, viewOf } from "./address";
-import { isGone, whatToDo } from "./server_lost";
+import { isGone, whatToDo } from "./server_gone";
 import { Folds, foldsOf } from "./folds";
 import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./trace_pair";
 import { type Group, groupsOf, type Member, nameVirtualCpus, type Row, rowAt, rowsOf } from "./track_rows";

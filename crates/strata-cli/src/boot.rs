@@ -1,11 +1,18 @@
 //! Sessions that begin at boot.
 //!
 //! ```text
-//! install-boot   a plan and two units of systemd: one begins before any other service, and holds what it records in
-//!                memory; the other one has it settle once the disks are there     boot/files.rs
-//! settle         what was held is on the disk, and so is what comes
-//! boot-init      the same without systemd, or before it: the first process        boot/init.rs
+//! install-boot   writes a plan, and two units of systemd: one begins the session before any other service and holds in
+//!                memory what it records; the other one runs `strata settle` once the disks are there     boot/files.rs
+//! settle         what was held is written to the disk, and recording continues there
+//! boot-init      the same without systemd, or before it: the kernel starts this program first, which begins the session and
+//!                executes the real init                                                        boot/init.rs
 //! ```
+//!
+//! The files of root are written so that no other user can redirect them: through no link, and only over files that
+//! are marked as ours. `install-boot --remove` takes back exactly these.
+//!
+//! Nothing here records. The units run the same commands that a user types (`strata load`, `strata settle`), with a
+//! plan whose `settle` part says how much memory the held trace may take and where it goes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,18 @@
-//! The command `strata list`: running applications and their tracepoints.
+//! The command `strata list`: sessions, running applications and their tracepoints, the kernel's events, or the
+//! content of a trace's metadata.
+//!
+//! | typed | shown | module |
+//! |---|---|---|
+//! | `list` | sessions, and running programs with their tracepoints | here |
+//! | `list -k [NAME]` | the kernel's events and their fields | [`kernel_list`] |
+//! | `list --probes FILE` | the USDT probes of a program | [`kernel_list`] |
+//! | `list TRACE` | clocks, streams and event classes of a trace | [`trace_list`] |
+//! | `list --names` | one name a line, for shell completions | here |
+//!
+//! Running programs are found by `strata_session::list`, which looks through `/proc` and reads the memory of programs
+//! that have tracepoints; it needs no session and changes nothing. What it could not read is a warning on stderr.
+//!
+//! Exit status: 1 if there is nothing to list for people. With JSON, an empty list is an answer (0).
 
 use std::fmt::Write as _;
 

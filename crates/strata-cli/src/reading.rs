@@ -1,5 +1,17 @@
-//! Code shared by the commands that read traces: flags that select traces and records, and messages on recordings that
-//! did not come to their end.
+//! Code shared by the commands that read traces: `view`, `stats`, `export`, `analyze` and others. A flag that two of
+//! them have is defined here once, so that it means the same.
+//!
+//! ```text
+//! traces              which traces: paths, or -s SESSION
+//! selection           which records: --filter, --from, --until, --last, --of; opens the reader and compiles the filter
+//! followed_traces     the same of traces that are being recorded, here or at a relay
+//! number_parser       numbers within limits, such as --threads
+//! incomplete_traces   messages on recordings that were not completed, or that discarded records
+//! limits              a message if a trace has more threads or names than a timeline distinguishes
+//! ```
+//!
+//! A command flattens `TracesFlags` and `SelectionFlags` into its own flags, opens the traces with
+//! `selection.open(&traces.paths()?)`, prints `incomplete_traces::messages`, and reads.
 
 pub mod followed_traces;
 pub mod incomplete_traces;

@@ -1,4 +1,20 @@
 //! The command `strata sql`: queries traces in SQL.
+//!
+//! ```text
+//! query on the command line, or lines of stdin, or the prompt ─▶ Session::query ─▶ Database (strata_sql) ─▶ rows ─▶ format
+//!                                                   .tables, .schema ─▶ schema.rs                         rows.rs, format.rs
+//! ```
+//!
+//! - `prompt` reads lines on a terminal, with a history and completion. There, Ctrl-C ends the query and not the
+//!   program; all other signals end the program, after the terminal was restored.
+//! - `rows` and `format` print rows as a table, JSON or CSV while the query runs. A query that is stopped has printed
+//!   rows.
+//! - Values of `--set NAME=VALUE` are parameters of the query, so that a script need not quote them.
+//!
+//! A query can only read: `strata_sql` refuses statements that write. What rows do not show, damage and discarded
+//! records, is reported after the rows.
+//!
+//! Exit status: 0, 2 after an error or damage, and that of a signal.
 
 mod format;
 mod prompt;

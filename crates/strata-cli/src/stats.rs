@@ -1,4 +1,14 @@
 //! The command `strata stats`: counts the records in traces, and reports what is missing.
+//!
+//! ```text
+//! Reader ── strata_analyze::stats::count, on all CPUs ── Stats ─┬─ text(): tables and a histogram    text.rs, table.rs
+//!                                                               ├─ json(): keys of docs/guide/stats.md     json.rs
+//!                                                               └─ messages: discarded records, damage, unfinished recordings
+//! ```
+//!
+//! Without a filter, only the headers of records are read. With a filter, the fields that it tests are decoded, too.
+//!
+//! Exit status: 0; 1 if no record matches, or with `--strict` if anything is missing; 2 if a trace is damaged.
 
 mod json;
 pub mod table;

@@ -1,4 +1,19 @@
 //! The command `strata ui`: the timeline in a browser.
+//!
+//! ```text
+//! traces, or a session ─▶ Traces / Awaited / SnapshotTaker ─▶ strata_ui::Server ─ ready() ─▶ address on stdout ─▶ browser
+//!                                                                  └─ serves until a signal
+//! --save FILE ─▶ strata_ui::SavedPage: one file, and no server
+//! ```
+//!
+//! - Two traces with `--compare` are shown side by side. Several traces without it are one.
+//! - A trace that is being recorded is followed; without an event yet, the page waits for the first one.
+//! - A session that is a flight recorder has no trace: `recorder` takes a snapshot when the page asks. It runs as a
+//!   process of its own, since the server gives up the rights that a snapshot needs.
+//!
+//! As root, the server gives up root's rights, except those to read, before it accepts a connection, and does not
+//! open a browser. The address has a token. A browser is given it in a file that only this user can read, since all
+//! users can see the arguments of a program.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`run`] does these steps in order. Everything that can fail comes before the pager starts, since a message would
-//! be lost behind its screen:
+//! be hidden behind its screen:
 //!
 //! 1. open the traces, and find the time range of the flags;
 //! 2. with `--mine`, read the trace once to know the recorded command and its descendants;

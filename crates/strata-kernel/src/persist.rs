@@ -1,9 +1,17 @@
 //! Persistent sessions: programs, maps and rings of a session that stay in the kernel when the session's process is
 //! killed, until another process adopts or removes them.
 //!
-//! `pins` puts the kernel's objects into the BPF file system. `adoption` describes them, so that the adopting process
-//! can compare its own plan with what the kernel reports, and uses nothing that differs. `unread_records` counts what
-//! the killed session had not read.
+//! ```text
+//! session with --keep ── pins: /sys/fs/bpf/...          kernel objects with names, which hold themselves
+//!                     └─ adoption: a description as JSON, outside of the process
+//! killed ── records go on into the rings
+//! start  ── KernelSession::take_up(description, plan) ── compares all of it with the kernel ── continues, or refuses
+//! destroy ── the pins are removed, and the kernel frees the objects
+//! ```
+//!
+//! The adopting process compares its own plan with what the kernel reports (programs by the hash of their
+//! instructions, maps by their shapes), and uses nothing that differs. `unread_records` counts what the killed
+//! session had not read, for a status without adoption.
 
 pub(crate) mod adoption;
 pub(crate) mod pins;

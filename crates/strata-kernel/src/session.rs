@@ -5,9 +5,9 @@
 //! ```
 //!
 //! `begin` loads and attaches programs that write nothing before `start`. `take_up` adopts what a killed session has
-//! pinned. `change` attaches new programs before it detaches old ones: of two programs for one event, the old one tells
-//! which events it has recorded, so that none is recorded twice or not at all. One thread owns a session; the channel
-//! is handed out once, to the pump. Dropping a session detaches its programs.
+//! pinned. `change` attaches new programs before it detaches old ones: of two programs for one event, the old one
+//! tells which events it has recorded, so that none is recorded twice or not at all. One thread owns a session; the
+//! channel is handed out once, to the pump. Dropping a session detaches its programs.
 
 use crate::attach::attached_programs::{Detacher, RunningCalls, RunningPrograms, Turns};
 use crate::attach::bpf_objects::Object;

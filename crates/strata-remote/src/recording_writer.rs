@@ -1,7 +1,24 @@
 //! A recording at the relay: writes the recorder's messages as traces in a folder.
 //!
+//! ```text
+//! connection ─▶ open() ─▶ take(message), take(message) ... ─▶ note(), set_durable() ─▶ acknowledged to the recorder
+//!                 │ new: makes the folder below its host's            └─ park() ─▶ ClosedRecording ─ reopen() on a new connection
+//!                 │ known: continues after the last message
+//!                 └ after a reboot: recover() continues after the last durable message
+//! ```
+//!
 //! Each message is checked before it changes a file. Messages may arrive a second time after the relay was killed:
 //! packets that a file already has are skipped, and all other messages may be applied twice.
+//!
+//! - The number of the next message is in the folder's state file (`recording_state.rs`), with the number before
+//!   which all is on the disk. A recorder repeats from there.
+//! - [`FilesState`] says what the files are worth when a recording continues: written, durable or doubtful.
+//! - At most [`OPEN_MAX`] traces have open folders. Others are closed, and opened again when they get a message.
+//! - The recorder's host has a clock of its own. `host_clock.rs` bounds its offset to this machine's, and the
+//!   metadata are rewritten with it.
+//!
+//! One thread uses a writer at a time: that of its connection. A [`Problem`] ends the connection; `is_passing` says
+//! that the same messages may be taken later, such as when the disk has space again.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

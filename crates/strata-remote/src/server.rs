@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! accept ─▶ TLS handshake ─▶ Open (host, session, layer) ─▶ packets ─▶ End
-//!   limits by address            certificate is_for(host)      └ RecordingWriter writes, Durable forces to the disk, then Ack
+//!   limits by address      certificate is_for(host)      └ RecordingWriter writes, Durable forces to disk, then Ack
 //! ```
 //!
-//! A recorder that is slow, silent or hostile costs its own thread and a bounded part of the memory, and nothing else.
-//! Nothing that a connection sends is trusted before its certificate is verified and its first message has arrived, for
-//! which there is a time limit. The number of connections before that point is limited, in total and by address.
+//! A recorder that is slow, silent or hostile costs its own thread and a bounded part of the memory, and nothing
+//! else. Nothing that a connection sends is trusted before its certificate is verified and its first message has
+//! arrived, for which there is a time limit. The number of connections before that point is limited, in total and by
+//! address. A broken connection's recording goes to `disconnected_recordings`, an ended one to `ended_recordings`.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};

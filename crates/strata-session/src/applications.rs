@@ -2,12 +2,27 @@
 //!
 //! ```text
 //! strata-registry   finds processes, heartbeat, clock, new events    registry.rs
-//! strata-mover    packets from all channels to the output          source.rs, strata_collect::Pump
-//! lttng           looks for descendants that LTTng instruments     lttng.rs
+//! strata-mover      packets from all channels to the output          source.rs, strata_collect::Pump
+//! lttng             looks for descendants that LTTng instruments     lttng.rs
 //! ```
 //!
-//! The registry hands each process's channel to the pump, and lives until the pump has taken everything. So no process
-//! takes its tracer for dead while a slow disk is written to.
+//! ```text
+//! process ── announcement or search ─▶ registry ── admits it: session in the process, channel ─▶ TracedProcess ─▶ pump
+//!                                         ▲ requests: change rules, pause, snapshot, stop              └─▶ trace DIR/NAME-PID
+//!                                    Applications: Layer (here), in the thread of the engine
+//! ```
+//!
+//! - The registry never waits for a disk, and the pump never waits for a process: each has its thread, and
+//!   `traced_process.rs` has what they share of a process.
+//! - `combined_rules.rs` and `filter_check.rs` turn the rules of a plan into the one set of rules and the one filter
+//!   that a program evaluates. `rule_history.rs` remembers what each rule matched, for the report.
+//! - `reports.rs` keeps the reports of ended processes in bounded memory. `metadata_limit.rs` bounds what one process
+//!   can cost the others.
+//!
+//! The registry hands each process's channel to the pump, and lives until the pump has taken everything. So no
+//! process takes its tracer for dead while a slow disk is written to.
+//!
+//! All that a process says is hostile; strata-user checks it. A process can cost its own trace, and nothing else.
 
 use std::ffi::OsString;
 use std::sync::mpsc::{channel, Sender};

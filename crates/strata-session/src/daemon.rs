@@ -2,13 +2,23 @@
 //! somebody ends it. [`run`] hands what a killed session has left to the [`Engine`], which does the rest.
 //!
 //! ```text
-//! process.rs             the session's own process, and what it cleans up at the end
-//! server.rs              answers commands at the session's socket
-//! restore_plan.rs           the plan as a file, from which a killed session is restored
-//! persistent.rs          recording that goes on in the kernel after a kill
-//! slots.rs, fdstore*.rs  programs' memory, held by another process in case this one is killed
-//! fdstore_rings.rs          the kernel's rings, held in the same way
+//! strata create ─▶ process.rs: a process of its own ─┬─ main thread    run() ─▶ Engine::serve(): records
+//!                                                    └─ server thread  server.rs: answers commands at the socket
 //! ```
+//!
+//! A session outlives its terminal, not its kill. So everything that must survive a kill lies outside of the process:
+//!
+//! | file | what it keeps | who holds it |
+//! |---|---|---|
+//! | restore_plan.rs | the plan, from which the session is restored | a file beside the socket |
+//! | slots.rs | which programs have a session of ours | a file beside the socket |
+//! | fdstore.rs, fdstore_process.rs | memory of programs, with unread records | a child that holds descriptors |
+//! | fdstore_rings.rs | the kernel's rings, if they are not pinned | the same child |
+//! | persistent.rs | programs of the kernel that continue (`--keep`) | pins in the BPF file system, and a file |
+//!
+//! `strata start NAME` of a killed session reads the plan, takes the descriptors back, adopts what still records,
+//! writes the records that were left to a new folder, and continues. `strata destroy` removes all of it. A session
+//! that ends properly leaves none of these.
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -1,13 +1,27 @@
-//! The plan of a persistent session, as data: channels with their rules and contexts, tracked processes, and the
+//! The plan of a session, as data: channels with their rules and contexts, tracked processes, triggers, and the
 //! destination of the traces. It is JSON in files (`strata save`) and between commands and sessions.
 //!
 //! ```text
-//! plan/change.rs   changes one plan into another
-//! plan/lower.rs    converts a channel to the options of its layer
-//! plan/names.rs    suggestions of similar names
-//! plan/transient.rs  the command and the processes, which end with the session's process
-//! plan/triggers.rs triggers: what happens automatically, and when
+//! flags of create, enable-event, track ... ─▶ Change ─▶ Plan::changed() ─▶ another Plan, or a PlanError
+//!                                                             │
+//!                        strata save/load, the restore file ◀─┤ JSON, deny_unknown_fields
+//!                                                             └─▶ lower: options of each layer ─▶ Engine
 //! ```
+//!
+//! - `change.rs` has all changes of a plan. A change makes a new plan and leaves the old one as it is, so a session
+//!   that cannot carry it out continues with what it has.
+//! - `lower.rs` converts a channel to the options of its layer, when that is created and when it changes.
+//! - `tracked.rs` decides which processes are recorded; `triggers.rs` has what happens automatically, and when.
+//! - `transient.rs` has what ends with the session's process: a command, and processes given by number. It is in no
+//!   file.
+//! - `names.rs` suggests similar names for messages.
+//!
+//! A plan is checked as a whole after each change, and again when it comes from a file: all numbers and lengths have
+//! limits, and nothing is accepted that the session could not record. Nothing here asks the machine, so plans can be
+//! made and tested anywhere.
+//!
+//! A field that is new since version [`VERSION`] began needs a default, so that plans of earlier versions can be
+//! read. A plan with a field that is unknown is refused, since the session would record something else.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

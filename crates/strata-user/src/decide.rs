@@ -1,8 +1,16 @@
 //! Decides what a process records for a session: event rules, filters and contexts, as the user wrote them and as the
 //! shared memory holds them.
 //!
-//! A [`session_spec::SessionSpec`] has all of them for one session. A rule or filter is compiled once, before any
-//! process is known; each process applies it to the tracepoints that it has now and later.
+//! ```text
+//! "shop:*@warning"   event_rules ─┐
+//! "n > 3"            filter       ├─▶ session_spec::SessionSpec ─▶ attach: written into a slot of the process' memory
+//! vpid, procname     contexts    ─┘
+//! ```
+//!
+//! A rule or filter is compiled once, before any process is known; each process applies it to the tracepoints that it
+//! has now and later. The compiled form is an interface between two programs: rules are matched by the same C code on
+//! both sides (`strata/abi/rule.h`), and a filter is tests that lead forwards only, which the process checks before
+//! it evaluates them.
 
 pub(crate) mod contexts;
 pub(crate) mod event_rules;

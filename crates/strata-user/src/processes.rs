@@ -1,8 +1,20 @@
 //! Facts about other processes, by the kernel's word: `/proc`, pidfds and credentials of messages.
 //!
-//! A process number alone proves nothing, so a [`process::Process`] holds a pidfd, and answers are checked against it.
-//! Reads of `/proc/PID` can block for as long as the process' user likes: only the threads of `blocking_queries` make
-//! them, and its callers get an answer or an error in bounded time.
+//! ```text
+//! process            a pidfd and the facts that were read while it was certain whose they are
+//!   ├─ identity          user, start time, executable: confirms or contradicts what the process claims
+//!   ├─ memory_map        /proc/PID/maps
+//!   ├─ cgroup            the control group's path, from its number
+//!   └─ exit_status       how it ended, though it is no child of ours
+//! blocking_queries   the threads that read /proc/PID
+//! ```
+//!
+//! A process number alone proves nothing, since the kernel uses it again. So a [`process::Process`] holds a pidfd,
+//! and answers are checked against it.
+//!
+//! Reads of `/proc/PID` can block for as long as the process' user likes (a file system of the user's own). Only the
+//! threads of `blocking_queries` make them, and callers get an answer or an error in bounded time. While too many
+//! questions about a user's processes hang, no further ones are asked.
 
 pub(crate) mod blocking_queries;
 pub(crate) mod cgroup;

@@ -1,5 +1,12 @@
 //! Reads what a process says of itself in its shared memory: its tracepoints and the objects that it has loaded.
 //!
+//! ```text
+//! shared memory ── a copy ─┬─ tracepoint_states     on or off, by session; consistent, since the process changes them
+//!                          ├─ descriptions ── description_parser     name, fields, labels of a tracepoint
+//!                          ├─ record_ids            the number of a tracepoint's records in one session
+//!                          └─ loaded_objects        files and addresses, which give code addresses a meaning
+//! ```
+//!
 //! All of it may be wrong or hostile. Every reader works on a copy, bounds what it keeps for the whole life of the
 //! process, and gives an error where the bytes are not what `strata/abi/user.h` allows.
 

@@ -1,8 +1,16 @@
-//! The users of other processes: what their processes may take from this program, and with whose rights it acts on them.
+//! The users of other processes: what their processes may take from this program, and with whose rights it acts on
+//! them.
 //!
-//! A person may have thousands of user ids (`/etc/subuid`), so `quotas` limits what is held for all ids of one of the
-//! `persons` together. `rights` lowers this thread's rights to those of a user for one action, so that the kernel
-//! decides as it would for that user. `socket_access` admits users to a socket.
+//! ```text
+//! persons         uid ─▶ person: a person may have thousands of user ids (/etc/subuid)
+//!   └─ quotas         memory, descriptors and threads that all processes of a person may take together
+//! rights          this thread with the rights of a user, for one action
+//! socket_access   which users may connect to a socket
+//! ```
+//!
+//! A tracer of root serves programs of users who may want to harm it or each other. Whatever it keeps for a process
+//! is charged to the person behind it, so that one person cannot use up what others need. What it does to a process,
+//! it does with that user's rights, so that the kernel decides as it would for that user.
 
 pub(crate) mod persons;
 pub(crate) mod quotas;

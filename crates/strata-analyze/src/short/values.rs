@@ -1,4 +1,15 @@
 //! Writes fields in few characters: `fd=3, flags=O_RDONLY|O_CLOEXEC, comm="cat"`.
+//!
+//! ```text
+//! Event::visit ─▶ ShortValues: Visit ─▶ text in `Lines`
+//!                   └─ places in this text: arguments not recorded yet (`unread`), descriptors (`descriptors`)
+//! ```
+//!
+//! Names of structures and empty parts are left out. An integer has the base that its class prefers, flags and
+//! enumerations have their labels, the address of a socket is shown as `127.0.0.1:80`.
+//!
+//! Two things are not known when an entry is written: arguments that a later record has, and the files of
+//! descriptors. For them, the places in the text are kept, and `lines.rs` and `join.rs` put the text there later.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};

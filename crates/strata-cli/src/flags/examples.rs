@@ -1,4 +1,11 @@
 //! Examples and related commands of each command, for its help and its man page.
+//!
+//! Each command has a row. The examples stand at the end of its help, the related commands in "See also".
+//! `tests/e2e/examples` runs each line as it stands, with programs, sessions and traces of the names in it (`./app`,
+//! `trace`, `web`), so an example with a flag that no longer exists fails a test.
+//!
+//! To write an example, begin with what most people want. The description says what it is for, not what the flags
+//! mean.
 
 use clap::Command;
 

@@ -1,4 +1,14 @@
-//! The command `strata list TRACE`: shows what a trace's metadata describe.
+//! The command `strata list TRACE`: shows what a trace's metadata describe. No packet is decoded.
+//!
+//! ```text
+//! Reader::open ── schema ─┬─ text(): environment, clocks, stream classes, event classes    here, class.rs, streams.rs
+//!                         └─ json::write(): everything in the metadata                    json.rs
+//! ```
+//!
+//! A line of text is made for each field class, such as `{ u64 id, string name }`. Names are text of the trace, so
+//! they are written through `stdout`, which makes them harmless for a terminal.
+//!
+//! Exit status: 0, or 2 if a part of the traces cannot be read; all that can be read is shown in any case.
 
 mod class;
 mod json;

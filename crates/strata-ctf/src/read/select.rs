@@ -1,9 +1,27 @@
 //! Selects event records by a filter.
 //!
+//! ```text
+//! text ── strata_filter: Filter, an expression tree
+//!           └─ Selection: for each class, once ── lower ── always | never | FieldTestNode: tests of fields
+//!                └─ accepts(event), for each record
+//! ```
+//!
 //! A filter is compiled once for each event record class. Names and log levels become constants then, fields that the
 //! class lacks become unknown, and constants are folded: for most classes, the result is "always" or "never".
-//!
 //! [`strata_filter::lower`](mod@strata_filter::lower) simplifies the expression before.
+//!
+//! What a record does not have itself comes from two places:
+//!
+//! - `deferred`: arguments of a system call that have a record of their own after the entry. The traces are read for
+//!   them once, if the filter names such an argument ([`Selection::of_time`]).
+//! - `derived_words`: names of processes, durations and others, which a [`DerivedValues`] supplies that the caller
+//!   has made in a pass of its own ([`Selection::asked_words`] says which).
+//!
+//! A test on an unknown value is false, and so is its negation where the filter's language says so; `outside`
+//! expresses that without a third truth value. [`Selection::check`] finds filters that can never be true, and says
+//! why.
+//!
+//! A selection belongs to one thread. A clone is cheap, since it shares the compiled classes.
 
 mod deferred;
 mod derived_words;

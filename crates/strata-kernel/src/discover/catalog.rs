@@ -1,4 +1,20 @@
 //! The catalog of all events that can be recorded, by name. An event's description is read only when it is needed.
+//!
+//! ```text
+//! tracefs: available_events ──▶ Catalog::load ──▶ EventName: recorded name, system, kernel's name
+//! syscalls::table ───────────────┘                    └─ describe() ──▶ KernelEvent: fields, and how they are recorded
+//!                                                          reads events/SYSTEM/NAME/format (format.rs)
+//! ```
+//!
+//! The recorded names are LTTng's where it has the event (`event_names.rs`). No two events have the same recorded
+//! name: if two would, the system is put before it. A name that only system calls or the tracer's own records may
+//! have is given to no tracepoint.
+//!
+//! Events of some systems are left out on purpose, such as `raw_syscalls`, since system calls have names of their own here; [`Catalog::excluded`]
+//! has the reason, for a rule that matches nothing else.
+//!
+//! A catalog is what the kernel listed at one moment. Modules may be loaded and unloaded later: [`Catalog::describe`]
+//! then fails with [`Error::NoEvent`].
 
 mod enumerators;
 

@@ -1,4 +1,18 @@
 //! Collects the information that a file has about its code: functions, their pieces, and their names.
+//!
+//! ```text
+//! Elf ─┬─ symbols ── functions: name, range
+//!      ├─ .eh_frame ── frames: where functions and their parts begin and end, also without symbols    frames.rs
+//!      ├─ .gopclntab ── functions of Go programs
+//!      └─ sections of linker-made stubs
+//! ```
+//!
+//! A probe at the return of a function needs to know where the function ends, which other pieces it has, and whether
+//! a jump leaves it. No source alone says so: a stripped file has frames only, hand-written assembly has symbols
+//! only. A `CodeMap` answers from all of them, and says `None` where the file does not have an answer.
+//!
+//! Tables are sorted once and searched by address. Code is decoded by the caller; `take_budget` bounds how much of a
+//! file that may be, since a pattern may select a thousand functions.
 
 mod frames;
 

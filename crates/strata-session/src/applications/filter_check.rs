@@ -1,6 +1,17 @@
-//! The filter for applications, and whether it could select any of their events. Events become known only when they are
-//! seen, including those of a command and of libraries that are loaded later. So mistakes in a filter are reported
-//! during the recording and at its end, not at its beginning.
+//! The filter for applications, and whether it could select any of their events.
+//!
+//! ```text
+//! program(options)     at the beginning: syntax, limits, and what programs can evaluate ─▶ Program for all processes, or an error
+//! Filtered::look()     whenever a process describes events: could this event pass?
+//! Filtered::reports()  during the recording and at its end: names that no event has, comparisons that are never true
+//! ```
+//!
+//! Events become known only when they are seen, including those of a command and of libraries that are loaded later.
+//! So mistakes in a filter are reported during the recording and at its end, not at its beginning. A filter is
+//! reported only if some event was subject to it, and none could pass.
+//!
+//! Each rule of a persistent session may have a filter of its own; [`Filtered::change`] replaces them. What a removed
+//! filter did is not reported any longer, except that the trace was filtered for some time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;

@@ -1,4 +1,22 @@
 //! The source of the kernel's packets: what the pump needs while it takes them, and the completion of the trace.
+//!
+//! ```text
+//! pump (strata_collect) ─▶ KernelSource: Source
+//!    open()            a trace: UUID, metadata that grow with the classes, CPUs' streams
+//!    besides()         before and between packets: the state dump, changes of mapped code, at the end what is left
+//!    open_snapshot()   a separate trace of the same buffers
+//!    cut()             the trace is complete, and the next one begins (rotation)
+//!    close()           the result of the recording, for the layer that waits for it
+//! ```
+//!
+//! All of this runs in the pump's thread. The layer (`kernel.rs`) shares only what is behind an `Arc`: the scope of
+//! state dumps, the number of events for which no program ran, and the result.
+//!
+//! A trace's metadata promise which events they contain completely ([`Said`]). If a change of rules breaks a promise,
+//! the metadata are corrected before the next packet is written, so that a reader never concludes too much.
+//!
+//! State dumps are a stream of their own, behind those of the CPUs. Each trace of a rotated recording, and each
+//! snapshot, has one, so that it can be read without the others.
 
 use std::io;
 use std::ops::Range;

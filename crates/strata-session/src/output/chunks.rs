@@ -6,9 +6,22 @@
 //! DIR/0002-20260131-130000/               the present chunk
 //! ```
 //!
+//! ```text
+//! begin() ─▶ one folder ─ begin_next() ─▶ next chunk; the previous one still gets packets ─ end_last() ─▶ complete
+//!                               ▲                                                                │
+//!                               └────────────────────────────────────────────────────── beyond(): old ones to remove
+//! held in memory: begin_flushed() ─▶ the next chunk is on disk ─ take_left() ─▶ copy the others ─ flushed()
+//! ```
+//!
 //! A recording without automatic rotation has its traces in DIR. They are moved to the first chunk when somebody
-//! requests a second one. A recording that is held in memory until there is a disk has chunks from its beginning; after
-//! the flush, the next chunk is on the disk, and the chunks before it are copied there.
+//! requests a second one. A recording that is held in memory until there is a disk has chunks from its beginning;
+//! after the flush, the next chunk is on the disk, and the chunks before it are copied there.
+//!
+//! The pump's thread opens traces here, and a thread of its own does a rotation (`session/rotation.rs`); both lock
+//! the output for a moment only. So nothing here waits for a disk longer than a folder's creation takes, and
+//! [`SessionChunk::remove`], which may take long, is called without the lock.
+//!
+//! A folder is only removed if this session has made it and still holds it open: another folder of that name stays.
 
 use std::collections::VecDeque;
 use std::io;

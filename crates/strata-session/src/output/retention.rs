@@ -1,9 +1,19 @@
 //! Limits the data that a session keeps: snapshots saved by triggers and on request, and traces from before a kill.
 //! Chunks of a trace are limited where they are created, in `chunks.rs`.
 //!
+//! ```text
+//! new folder ── its end mark gets a number: of session, machine, kind and folder name ── folder_mark.rs
+//! limit exceeded ── folders whose mark fits, the newest first: Retention::stay() ── the others are removed, and counted
+//! ```
+//!
 //! A folder that a session creates is marked in its end mark with a number computed from the session's name, the
 //! machine, the kind of the folder and its name. So a session recognises its folders after a restart, also after a
 //! reboot of the machine. A renamed or copied folder belongs to no session and stays.
+//!
+//! The limits are `--keep-count` and `--keep-size`. Without them, only the number of triggers' snapshots has a limit,
+//! since a trigger may fire for weeks. The newest folder is kept in any case. Folders that `strata snapshot` has
+//! written elsewhere are noted outside of the session's process ([`KeptFolders`]), so that a restored session knows
+//! them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,8 +1,22 @@
-//! Objects that are preloaded into a command (LD_PRELOAD), so that its use of libc is recorded without instrumentation:
-//! `strata record --libc`.
+//! Objects that are preloaded into a command (LD_PRELOAD), so that its use of libc is recorded without
+//! instrumentation: `strata record --libc`.
+//!
+//! ```text
+//! --libc malloc,io ── PreloadPart ─┬─ rules(): which events of these objects are recorded
+//!                                  └─ environment(): LD_PRELOAD=.../libstrata-libc-malloc.so:...:.../libstrata.so.0
+//!                                       in ../lib/strata, ../lib or the build folder of this program; each file is checked
+//! ```
+//!
+//! A part is an object of `probe/libc` and the providers of its events. Two parts may share one object, such as
+//! `malloc` and its counted form; then rules exclude what was not asked for ([`left_out`]).
 //!
 //! Preloaded code runs as the command. So it is taken only from the installation of this program, and only if nobody
-//! except root and this user can change it or a folder above it.
+//! except root and this user can change it or a folder above it ([`PreloadError`] says who could). If another program
+//! starts the command ([`Starter`]), perhaps with more rights, only checked objects are named for it.
+//!
+//! Paths have `$PLATFORM`, if the installation has the folders for it. Only glibc's loader expands it: a program with
+//! another loader does not find the objects and runs without them, and a 32-bit program finds an empty object. A
+//! static program loads nothing; [`hint`] says so before it starts.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};

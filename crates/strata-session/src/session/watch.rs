@@ -1,5 +1,17 @@
-//! Waits for the reason to end a recording: end of the command, time, size, Ctrl-C or a failure. The main thread waits
-//! here.
+//! Waits for the reason to end a recording: end of the command, time, size, Ctrl-C or a failure. The main thread
+//! waits here.
+//!
+//! ```text
+//! loop: broken()   periodic work of the caller: rotation, triggers, notices. True if a thread has died
+//!       look()     a failure ─ the deadline ─ the size ─ free space ─ a request to stop or the command's end
+//!                  ─ the end of all watched processes                                         ─▶ EndReason
+//!       pause()    sleeps at most LOOK_PERIOD, then again
+//! ```
+//!
+//! The order decides what is reported if several reasons come at once. A command that has ended may have descendants
+//! that still run; a notice says so once.
+//!
+//! Progress notices are sent every [`PROGRESS_PERIOD`]. Only `pause` sleeps, so unit tests call `look` alone.
 
 use std::path::Path;
 use std::thread;

@@ -1,7 +1,18 @@
 //! System call arguments that are recorded after the entry, for filters that test them on the entry.
 //!
-//! A filter decides about an entry when it is read, but [the missing arguments](super::super::deferred_arguments) come later. So
-//! if a filter tests such a field, the records are read once before, and the missing values are kept.
+//! ```text
+//! entry openat(dirfd=-100, pathname=0x7f.., ...)     ◀── filter: pathname == "/etc/passwd" is asked here,
+//! later record: pathname="/etc/passwd"                    and the text is known only here
+//! exit = 3
+//! ```
+//!
+//! A filter decides about an entry when it is read, but [the missing arguments](super::super::deferred_arguments)
+//! come later. So if a filter tests such a field, the records are read once before, and the missing values are kept
+//! by the place of the entry. Reading goes on behind the time range until the calls of the range have returned, for a
+//! limited number of records.
+//!
+//! The number of entries, the size of their texts and the number of threads are limited. What had no room is counted,
+//! and the filter then tests only what the entry itself has.
 
 use std::collections::HashMap;
 
