@@ -42,7 +42,7 @@ use strata_session::stop::Stop;
 use crate::reading::followed_traces::FollowedTraces;
 use crate::reading::number_parser::nr_threads;
 use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
-use crate::reading::traces::TracesFlags;
+use crate::reading::traces::{or_at_relay, TracesFlags};
 use crate::stdout;
 use crate::talk::exit::STOP_PATIENCE;
 use crate::talk::messages::Weight;
@@ -63,7 +63,7 @@ Exit status:
 
 /// Flags of `strata view`.
 #[derive(Debug, Args)]
-#[command(mut_arg("until", until_or_to), mut_arg("trace_path", |one| one.short('t')))]
+#[command(mut_arg("until", until_or_to), mut_arg("traces", or_at_relay), mut_arg("trace_path", |one| one.short('t')))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ViewFlags {
     #[command(flatten)]

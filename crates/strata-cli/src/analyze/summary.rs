@@ -32,7 +32,7 @@ use super::summary_rows::{
 use super::threads::whole;
 use super::wait_text;
 use crate::reading::selection::{refused, OfFlags, TIMES};
-use crate::reading::traces::TracesFlags;
+use crate::reading::traces::{or_at_relay, TracesFlags};
 use crate::talk::units::{count, counted};
 
 /// Default limit on the rows of each kind.
@@ -45,7 +45,7 @@ const SLOWEST_MAX: usize = 10_000;
 /// Flags of `strata analyze summary`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{TIMES}\n{EXIT_STATUS}"))]
-#[command(mut_arg("filter", refused))]
+#[command(mut_arg("filter", refused), mut_arg("traces", or_at_relay))]
 #[command(mut_arg("top", |top| top.help("Only the first N of each kind [default: 3, and 1 of the slowest and of what waited]; in JSON, N rows [default: all]")))]
 pub struct SummaryFlags {
     #[command(flatten)]

@@ -251,3 +251,23 @@ fn flag_auto_of_earlier_versions_is_accepted_with_a_remark_and_not_shown() {
         assert!(!help.contains("--auto"), "{help}");
     }
 }
+
+#[test]
+fn help_of_a_command_without_follow_names_no_flag_follow() {
+    fn look(command: &clap::Command, path: &str, seen: &mut (usize, usize)) {
+        let traces = command.get_arguments().find(|one| one.get_id() == "traces");
+        if let Some(help) = traces.map(|one| one.get_help().unwrap_or_default().to_string()) {
+            let follows = command.get_arguments().any(|one| one.get_long() == Some("follow"));
+            assert_eq!(help.contains("--follow"), follows, "{path}: {help}");
+            assert_eq!(help.contains("net://RELAY/HOST"), follows, "{path}: {help}");
+            seen.0 += usize::from(follows);
+            seen.1 += usize::from(!follows);
+        }
+        for one in command.get_subcommands() {
+            look(one, &format!("{path} {}", one.get_name()), seen);
+        }
+    }
+    let mut seen = (0, 0);
+    look(&Flags::command(), "strata", &mut seen);
+    assert!(seen.0 == 2 && seen.1 > 8, "{seen:?}");
+}

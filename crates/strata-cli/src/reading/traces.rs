@@ -3,18 +3,25 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Error, Result};
-use clap::{Args, ValueHint};
+use clap::{Arg, Args, ValueHint};
 use strata_remote::ViewAddress;
 
 use crate::sessions::session_trace::{trace_of, trace_or_session};
 use crate::talk::units::{clean, shell_word, typed};
 
+/// Adds to the help of TRACE what commands that follow recordings also accept there.
+pub fn or_at_relay(traces: Arg) -> Arg {
+    let help = traces.get_help().map(ToString::to_string).unwrap_or_default();
+    traces.help(format!(
+        "{help}. With --follow also net://RELAY/HOST, the newest recording of this host at `strata relayd`, or \
+         net://RELAY/HOST/RECORDING"
+    ))
+}
+
 /// Flags that name the traces.
 #[derive(Debug, Args)]
 pub struct TracesFlags {
-    /// A trace, or a folder with traces below it; several are merged by time. The name of a session that is there, where
-    /// nothing has this path. With --follow also net://RELAY/HOST: the host's newest recording at `strata relayd`, or
-    /// net://RELAY/HOST/RECORDING
+    /// A trace, or a folder with traces below it; several are merged by time. If no such path exists, the name of a session
     #[arg(required_unless_present_any = ["session", "trace_path"], value_name = "TRACE", value_hint = ValueHint::DirPath)]
     traces: Vec<PathBuf>,
 
