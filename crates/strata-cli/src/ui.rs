@@ -252,8 +252,8 @@ fn saved_page(flags: &UiFlags, paths: &[PathBuf]) -> Result<SavedPage> {
     let page = strata_ui::save(&reader, (&of.0, &of.1), range, bytes, &flags.counters);
     let Some(page) = page.context("ui: cannot make the page")? else {
         bail!(
-            "ui: the time has more than {} of slices, however coarse they are. Give a shorter time, or a greater \
-             --save-size",
+            "ui: the slices between --from and --until take more than {}, even at the coarsest level. Give a shorter \
+             time, or a greater --save-size",
             units::size(flags.save_size)
         );
     };

@@ -116,7 +116,7 @@ pub enum Error {
     },
     /// The path is not that of a control group of version 2.
     #[error(
-        "tracked control group '{path}': there is none of version 2 with this path. Start what is in it \
+        "tracked control group '{path}': no control group of version 2 has this path. Start what is in it \
          first; `systemd-cgls` lists all there are"
     )]
     TrackedGroup {

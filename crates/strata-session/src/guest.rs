@@ -776,8 +776,8 @@ fn none_of(pid: u32) -> String {
         ),
     };
     format!(
-        "process {pid}: {why}. Which threads they are is not known; behind the channel, pid=PID says which process runs the \
-         machine, and qmp=PATH whom to ask"
+        "process {pid}: {why}. The threads of its virtual CPUs are not known. After the channel, give pid=PID, the \
+         process that runs the machine, or qmp=PATH, QEMU's control socket"
     )
 }
 

@@ -59,9 +59,9 @@ fn text(hidden: &[(Label, HiddenThread)], explains: bool) -> Option<String> {
     let nanos = hidden.iter().map(|(_, it)| it.nanos).fold(0, u64::saturating_add);
     let has = if hidden.len() == 1 { "has" } else { "have" };
     let why = match hidden.iter().all(|(_, it)| it.is_sure) {
-        true => "The kernel lets no BPF program run while they do, as some sandboxes have it",
+        true => "While they run, the kernel executes no BPF program, as in some sandboxes",
         false => {
-            "The kernel lets no BPF program run while they do, as some sandboxes have it, or a filter has left them out"
+            "While they run, the kernel executes no BPF program, as in some sandboxes, or a filter has left them out"
         }
     };
     let all = format!(

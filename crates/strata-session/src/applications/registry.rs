@@ -549,8 +549,8 @@ impl Registry {
         let silenced = self.listener.as_mut().map(ProgramListener::silenced).unwrap_or_default();
         for uid in silenced {
             lock(&self.found.remarks).push(format!(
-                "announcements: user {uid}: its processes have sent too many messages that were none. They \
-                 are no longer listened to; {FOUND_BY_SEARCH}"
+                "announcements: user {uid}: its processes have sent too many invalid messages. They are no longer \
+                 listened to; {FOUND_BY_SEARCH}"
             ));
         }
     }

@@ -288,7 +288,7 @@ impl ProcessSource {
             match application.refused_objects() {
                 Ok(0) => {}
                 Ok(refused) => traced.warn(format!(
-                    "{refused} of the objects that it has loaded found no room in its memory: addresses in them have no \
+                    "no room for {refused} of its loaded objects in the memory that it shares: addresses in them have no \
                      names"
                 )),
                 Err(error) => traced.warn(error.to_string()),

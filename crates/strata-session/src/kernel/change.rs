@@ -384,7 +384,7 @@ fn absent_group(path: &str) -> NotReached {
     NotReached {
         pid: 0,
         name: format!("control group {path}"),
-        reason: "there is none of version 2 with this path any more. Of the kernel's events, what is started in it is recorded \
+        reason: "no control group of version 2 has this path any more. Of the kernel's events, what is started in it is recorded \
                  once it is there and the session was changed or made again"
             .to_owned(),
     }

@@ -322,9 +322,8 @@ impl Unpreloaded {
         };
         let (found, nr_more) = programs.finish();
         if nr_more > 0 {
-            remarks.push(format!(
-                "{nr_more} more programs have preloaded nothing, beside those that are named"
-            ));
+            remarks
+                .push(format!("{nr_more} more programs, not named here, have preloaded nothing"));
         }
         if discarded > 0 {
             remarks.push(format!(

@@ -332,7 +332,7 @@ impl AppSession {
         let numbers = self.app.memory().read(at as u64, user::CONTEXTS_MAX as usize)?;
         EventContexts::of_slot(nr, &numbers).ok_or(Error::Value {
             pid: self.app.pid(),
-            what: "the number of a session's contexts, or one of them",
+            what: "the contexts of a session in the control page",
             found: nr.into(),
             limit: user::CONTEXTS_MAX.into(),
         })

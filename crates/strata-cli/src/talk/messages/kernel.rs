@@ -22,19 +22,19 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
         report.kernel_layers().flat_map(|layer| of_channel(layer, report.wall_ns)).collect();
     if of.unreadable > 0 {
         messages.push(talk(format!(
-            "kernel: {} could not be read: that memory of the process was not there, or not in RAM at that moment.",
+            "kernel: {} could not be read: the memory of the process was not mapped, or not in RAM at that moment.",
             counted(of.unreadable, "field"),
         )));
     }
     if of.uncounted > 0 {
         messages.push(talk(format!(
-            "kernel: {} could not be read, and 0 written instead: of a CPU that had just come, or since others count on it, too.",
+            "kernel: {} could not be read and recorded as 0: the CPU had just come online, or others use its counters, too.",
             counted(of.uncounted, "counter"),
         )));
     }
     if of.cut > 0 {
         messages.push(talk(format!(
-            "kernel: {} longer than a field holds: cut after {} bytes. Of arguments of programs, --argv-bytes says after how many.",
+            "kernel: {} longer than a field holds: cut after {} bytes. For the arguments of programs, set --argv-bytes.",
             counted(of.cut, "text"),
             count(u64::from(strata_session::KERNEL_TEXT_MAX) - 1),
         )));

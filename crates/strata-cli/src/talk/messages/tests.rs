@@ -826,7 +826,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     assert!(text_with(&report, "sub-buffer still being written").contains("Use --subbuf-size=512K"));
     assert!(text_with(&report, "not written").starts_with("kernel: 7 event records discarded"));
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
-    assert!(text_with(&report, "2 counters could not be read").contains("0 written instead"));
+    assert!(text_with(&report, "2 counters could not be read").contains("recorded as 0"));
     assert!(text_with(&report, "1 text longer")
         .contains("cut after 1,023 bytes. Of arguments of programs, --argv-bytes"));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));

@@ -132,7 +132,9 @@ impl fmt::Display for BadKind {
                 write!(f, "{count} fields in elements without bits, at most {limit} are read")
             }
             BadKind::TooBig => f.write_str("an integer of variable length has more than 64 bits"),
-            BadKind::Empty => f.write_str("a record has no bits, so there is no end of them"),
+            BadKind::Empty => {
+                f.write_str("a record has a size of 0, so the packet would never end")
+            }
             BadKind::MixedOrder => {
                 f.write_str("an integer begins in a byte that has bits of the other byte order")
             }
