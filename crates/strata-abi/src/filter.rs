@@ -18,11 +18,11 @@ pub const REJECT: u16 = 0xfffe;
 
 /// [`Test::kind`]: the left side is in a range.
 pub const NUMBER: u8 = 1;
-/// [`Test::kind`]: it is like a pattern.
+/// [`Test::kind`]: the left side matches a text pattern.
 pub const TEXT: u8 = 2;
-/// [`Test::kind`]: it is there.
+/// [`Test::kind`]: the record has the field of the left side.
 pub const HAS: u8 = 3;
-/// [`Test::kind`]: both sides are compared.
+/// [`Test::kind`]: the values of both sides are compared.
 pub const PAIR: u8 = 4;
 
 /// [`Test::op`]: `==`
@@ -38,23 +38,23 @@ pub const GREATER: u8 = 4;
 /// [`Test::op`]: `>=`
 pub const GREATER_OR_EQUAL: u8 = 5;
 
-/// [`Test::flags`]: the contrary is meant.
+/// [`Test::flags`]: the result of the test is inverted.
 pub const NEGATED: u16 = 1;
 
 /// [`Term::subject`]: the event's name.
 pub const NAME: u16 = 1;
-/// [`Term::subject`]: its log level.
+/// [`Term::subject`]: the log level of the event.
 pub const LOGLEVEL: u16 = 2;
 /// [`Term::subject`]: the CPU.
 pub const CPU: u16 = 3;
-/// [`Term::subject`]: a field of the payload, else of the context.
+/// [`Term::subject`]: a field of the payload, or if there is none of that name, of the context.
 pub const FIELD: u16 = 4;
 /// [`Term::subject`]: a field of the payload.
 pub const PAYLOAD: u16 = 5;
 /// [`Term::subject`]: a field of the context.
 pub const CONTEXT: u16 = 6;
 
-/// [`Term::index`]: no element of it.
+/// [`Term::index`]: the whole field, and no element of it.
 pub const WHOLE: u64 = u64::MAX;
 
 /// A side of a test: a field, a context, a constant or a pattern.

@@ -31,9 +31,9 @@ pub const DISCARD: u32 = 0;
 /// [`Channel::loss_mode`]: a record that finds no room overwrites the oldest packet.
 pub const OVERWRITE: u32 = 1;
 
-/// [`Channel::publish`]: what is committed is there.
+/// [`Channel::publish`]: a record can be read when it has been committed.
 pub const BY_COMMIT: u32 = 0;
-/// [`Channel::publish`]: what is below the write position is there.
+/// [`Channel::publish`]: records below the write position can be read.
 pub const BY_POSITION: u32 = 1;
 
 /// [`Subbuf::entry`]: mask of the frame index.

@@ -63,13 +63,13 @@ pub const NO_SESSION_UNKNOWN: u32 = 3;
 pub const NO_SESSION_SOCKET: u32 = 4;
 pub const NR_CLOCK_SLOTS: u32 = 8;
 
-/// [`Session::status`]: nobody's.
+/// [`Session::status`]: the slot is free.
 pub const SESSION_FREE: u32 = 0;
-/// [`Session::status`]: a tracer is filling it in.
+/// [`Session::status`]: a tracer prepares the session.
 pub const SESSION_SETUP: u32 = 1;
-/// [`Session::status`]: records are written to it.
+/// [`Session::status`]: the process writes records to the session.
 pub const SESSION_ACTIVE: u32 = 2;
-/// [`Session::status`]: its tracer is reading the rest.
+/// [`Session::status`]: recording has ended, and the tracer reads the rest.
 pub const SESSION_ENDING: u32 = 3;
 /// Age of a heartbeat after which a tracer counts as dead \[ns\].
 pub const DEAD_NS: u64 = 10_000_000_000;
@@ -97,17 +97,17 @@ pub const CTX_THREADNAME: u32 = 3;
 pub const CTX_PTHREAD_ID: u32 = 4;
 /// [`Session::contexts`]: the CPU, 4 bytes, signed.
 pub const CTX_CPU_ID: u32 = 5;
-/// [`Session::contexts`]: real user, 4 bytes; behind it the effective and saved user, real, effective and saved group.
+/// [`Session::contexts`]: real user id, 4 bytes; the next numbers are effective and saved user id, real and effective group id.
 pub const CTX_VUID: u32 = 6;
-/// [`Session::contexts`]: saved group.
+/// [`Session::contexts`]: saved group id, 4 bytes.
 pub const CTX_VSGID: u32 = 11;
 /// [`Session::contexts`]: the site's address, 8 bytes.
 pub const CTX_IP: u32 = 12;
 /// [`Session::contexts`]: a length of 4 bytes, and addresses.
 pub const CTX_CALLSTACK: u32 = 13;
-/// [`Session::contexts`]: inode of a namespace, 8 bytes; behind it ipc, mnt, net, pid, time, user.
+/// [`Session::contexts`]: inode of the cgroup namespace, 8 bytes; the next six numbers are ipc, mnt, net, pid, time and user.
 pub const CTX_CGROUP_NS: u32 = 14;
-/// [`Session::contexts`]: the last of them.
+/// [`Session::contexts`]: inode of the UTS namespace, 8 bytes.
 pub const CTX_UTS_NS: u32 = 21;
 /// [`Session::contexts`]: the thread's page faults, 8 bytes.
 pub const CTX_PAGE_FAULT: u32 = 22;

@@ -42,7 +42,7 @@ pub struct Watch {
 /// Message from a viewer to a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromViewer {
-    /// Asks for a recording.
+    /// Asks the relay to send a recording.
     Watch(Watch),
     /// Says up to which packet the viewer has a stream.
     Have {

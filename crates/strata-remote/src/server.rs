@@ -632,7 +632,7 @@ fn note_failure(shared: &Shared, problem: &Problem) {
 enum First {
     /// A recorder sends a recording.
     Open(Open),
-    /// A viewer asks for one.
+    /// A viewer asks for a recording.
     Watch(Watch),
 }
 

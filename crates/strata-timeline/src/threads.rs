@@ -327,7 +327,8 @@ struct Bounds {
 #[derive(Clone, Debug)]
 pub struct Threads {
     all: Vec<Thread>,
-    /// The indexes in `all`, by machine, page and offset in the page; 0 stands for an unused number.
+    /// For each thread number, the index in `all` of the thread that has it: by machine, then by page of numbers, then by
+    /// place in the page. 0 stands for a number without a thread.
     pages: Vec<Vec<Option<Box<[u32; PAGE]>>>>,
     left_out: u64,
     changes: u64,

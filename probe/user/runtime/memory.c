@@ -670,7 +670,7 @@ static unsigned char *make_memory_by_parents(uint32_t pid, int *fd, uint64_t *in
 	return make_memory(fd, inode);
 }
 
-/* Tells this child's tracers that it has no memory, or has it now. */
+/* Announces this child to its tracers, with its memory, or with the reason why it has none. */
 static void announce_child(void)
 {
 	struct strata_user_listeners listeners;

@@ -86,7 +86,7 @@ pub(super) struct GeneratedCode {
     processes: HashMap<i64, Process>,
     /// The parent of each forked process, whose generated code it shares.
     parents: HashMap<i64, i64>,
-    /// The readings, in the order of the times after which their names hold.
+    /// Readings of the processes' lists of generated code, in the order in which their names take effect.
     due: Vec<Reading>,
     /// The number of readings whose names are in effect.
     applied: usize,

@@ -97,7 +97,7 @@ pub(super) fn map(process: &mut ProcessObjects, object: MappedObject) {
     }
 }
 
-/// Returns the begins of a process' objects between two addresses.
+/// Returns the start addresses of a process' objects that begin between two addresses.
 pub(super) fn under(
     process: &ProcessObjects,
     begin: u64,

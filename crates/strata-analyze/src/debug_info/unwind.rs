@@ -73,9 +73,9 @@ impl UnwoundStack {
 /// The unwind table at an address of a process.
 #[derive(Clone, Debug)]
 pub(super) enum TableAt {
-    /// The process has no code there.
+    /// The process has no code at the address.
     NoCode,
-    /// There may be code, without a table.
+    /// There may be code at the address, and no table is known for it.
     NoTable,
     /// The table, the number of its file, and the address in the file.
     Table(Arc<UnwindTable>, FileNumber, u64),

@@ -114,8 +114,8 @@ pub struct FlameMaker {
     has_samples: bool,
     /// The number of records, and of those without an address, by class and process. Beyond the limit, by class only.
     counts: HashMap<(usize, Option<ThreadId>), (u64, u64)>,
-    /// The counts of stacks beyond the limit and of spans without a thread, by process. The key `None` has those of
-    /// unknown processes and of processes beyond the limit.
+    /// Number of records that have no row, by process: their stacks are beyond the limit, or their spans have no thread.
+    /// The key `None` has those of unknown processes and of processes beyond the limit.
     aside: HashMap<Option<ThreadId>, Aside>,
     /// The most stacks that are distinguished, by default [`STACKS_MAX`].
     most: usize,

@@ -109,7 +109,7 @@ pub(super) struct Copier<'c> {
     /// Index of the stream's clock.
     pub clock: Option<usize>,
     pub times: &'c mut Vec<Time>,
-    /// Collects integers of a packet's head that have a role.
+    /// Integers of a packet's head that tell a reader something, such as sizes and times; they are collected for changes.
     pub meant: Option<&'c mut Vec<Meant>>,
     pub place: Location,
 }

@@ -30,7 +30,7 @@ pub struct Transient {
 }
 
 impl Transient {
-    /// Returns whether the session is the same without it, and so can be restored.
+    /// Returns whether nothing of the session ends with its process, so that the session can be restored from its plan.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.command.is_empty() && self.pids.is_empty()

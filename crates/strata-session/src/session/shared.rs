@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     failed: AtomicBool,
     /// The state of writing, for each layer.
     layers: Mutex<Vec<Arc<Writing>>>,
-    /// The ending of the session, unless something fails.
+    /// How the session has ended, for the end marks of its traces. A failure overrides this.
     ending: Mutex<Ending>,
     nobody_left: AtomicBool,
     moved: AtomicBool,

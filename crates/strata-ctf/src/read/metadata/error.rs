@@ -299,7 +299,7 @@ pub(crate) struct LineFinder<'t> {
     /// Position up to which lines are counted \[byte\].
     reached: usize,
     line: usize,
-    /// Begin of the last position's line \[byte\].
+    /// Begin of the line that contains the last position \[byte\].
     begin: usize,
 }
 

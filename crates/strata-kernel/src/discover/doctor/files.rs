@@ -206,7 +206,7 @@ fn some(names: &[&str]) -> String {
     }
 }
 
-/// Checks settings that an administrator may have changed.
+/// Checks sysctl settings that decide what can be recorded, such as `perf_event_paranoid`.
 pub(super) fn switches(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     vec![
         lockdown(machine),

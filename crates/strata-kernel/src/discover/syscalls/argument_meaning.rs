@@ -73,7 +73,7 @@ pub(super) struct StructureLayout {
 enum Narrow {
     /// The layout is that of a 64-bit program.
     Same,
-    /// The structure has the same members, with 4 bytes for each of 8.
+    /// The structure of a 32-bit program: the same members, and those of 8 bytes have 4.
     Halved,
     /// The structure has other members.
     Other(Members),

@@ -14,7 +14,7 @@ pub(super) struct SyscallLine {
 
 /// The names of the values of one argument, or of several arguments that have the same ones.
 pub(super) struct Values {
-    /// System call and name of each argument.
+    /// Arguments that have these values: the system call and the argument's name.
     pub(super) of: Vec<(&'static str, &'static str)>,
     pub(super) labels: Vec<Label>,
     /// Set if the values are flags.
