@@ -1,4 +1,4 @@
-//! The tables, indexes and views of the database. docs/guide/export.md explains their meaning.
+//! The tables, indexes and views of the database. docs/guide/export-sqlite.md explains their meaning.
 //!
 //! ```text
 //! TABLES    what rows are inserted into, by InsertStatement: a name, and columns with SQLite's types
@@ -13,7 +13,7 @@
 //! Times are nanoseconds since 1970. `begin_ns` and `end_ns` may be null where the trace does not have that end. A
 //! state, call or span refers to its thread by `thread.id`, not by number: numbers of threads are used again.
 //!
-//! A change that a query could notice increases [`VERSION`]. The tables of docs/guide/export.md are compared with the
+//! A change that a query could notice increases [`VERSION`]. The tables of docs/guide/export-sqlite.md are compared with the
 //! columns here by a test.
 
 use strata_analyze::reports::lock_waits::LOCK_BYTES;
