@@ -1,26 +1,8 @@
 // What bench/ui/live asks a browser: ADDRESS PID_OF_SERVER SECONDS. A line for each sample; the last lines say what grew.
-import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { memory, open } from "./browser.mjs";
 
-const { chromium } = createRequire(new URL("../../ui/package.json", import.meta.url))("playwright-core");
 const [address, server, seconds] = process.argv.slice(2);
-const executablePath = execFileSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).trim();
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-const page = await browser.newPage({ viewport: { width: 1600, height: 900 } });
-page.setDefaultTimeout(120_000);
-const url = new URL(address);
-const authorization = `Bearer ${url.searchParams.get("token")}`;
-const meta = async () => (await fetch(`${url.origin}/v1/meta`, { headers: { authorization } })).json();
-/** Memory of a process that is its own [MB]. */
-const memory = (pid, file, name) =>
-	Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/${file}`, "utf8"))?.[1] ?? 0) / 1000;
-const cdp = await browser.newBrowserCDPSession();
-const weigh = async () => {
-	const { processInfo } = await cdp.send("SystemInfo.getProcessInfo");
-	const renderers = processInfo.filter(({ type }) => type === "renderer");
-	return Math.max(...renderers.map(({ id }) => memory(id, "smaps_rollup", "Private_Dirty")));
-};
+const { browser, page, meta, pageMemory } = await open(address, 120_000);
 
 await page.goto(address);
 await page.locator(".live").waitFor();
@@ -32,7 +14,7 @@ for (let n = 1; n <= samplesWanted; n++) {
 	await new Promise((done) => setTimeout(done, (seconds * 1000) / samplesWanted));
 	const now = await meta();
 	const behind = Number(BigInt(Date.now()) * 1000000n - BigInt(now.base) - BigInt(now.to)) / 1e9;
-	const sample = { at: (Date.now() - begin) / 1000, records: now.records, server: memory(server, "status", "RssAnon"), page: await weigh(), behind };
+	const sample = { at: (Date.now() - begin) / 1000, records: now.records, server: memory(server, "status", "RssAnon"), page: await pageMemory(), behind };
 	samples.push(sample);
 	console.log(
 		`${sample.at.toFixed(0).padStart(7)} ${String(sample.records).padStart(10)} ${sample.server.toFixed(0).padStart(11)} ${sample.page.toFixed(0).padStart(8)} ${sample.behind.toFixed(1).padStart(9)}`,

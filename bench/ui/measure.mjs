@@ -1,22 +1,13 @@
 // What bench/ui/run asks a browser: ADDRESS PID_OF_SERVER. Prints one line: records, ms to the first picture, seconds of
 // reading, million records a second, ms from a key to its picture (p50, p95) while the trace is read and (p95) after, MB of
 // the server and of the page at most, frames a second while rows are scrolled.
-import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { memory, open } from "./browser.mjs";
 
-const { chromium } = createRequire(new URL("../../ui/package.json", import.meta.url))("playwright-core");
 const [address, server] = process.argv.slice(2);
 const KEYS = 60;
 const SCROLL_MS = 3000;
 
-const executablePath = execFileSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).trim();
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-const page = await browser.newPage({ viewport: { width: 1600, height: 900 } });
-page.setDefaultTimeout(600_000);
-const url = new URL(address);
-const authorization = `Bearer ${url.searchParams.get("token")}`;
-const meta = async () => (await fetch(`${url.origin}/v1/meta`, { headers: { authorization } })).json();
+const { browser, page, meta, pageMemory } = await open(address, 600_000);
 
 /** In the page: presses a key as a person does, and waits for the frame that has all of what it asks for. */
 const timed = (key) =>
@@ -41,21 +32,10 @@ const percentile = (times, share) => {
 	const sorted = [...times].sort((a, b) => a - b);
 	return sorted.length === 0 ? 0 : sorted[Math.min(Math.floor(sorted.length * share), sorted.length - 1)];
 };
-/** Memory of a process that is its own [MB]. */
-const memory = (pid, name) => {
-	const found = new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/${name === "VmHWM" ? "status" : "smaps_rollup"}`, "utf8"));
-	return Number(found?.[1] ?? 0) / 1000;
-};
 const moves = ["KeyW", "KeyW", "KeyD", "KeyW", "KeyA", "KeyS", "KeyW", "KeyD", "KeyD", "KeyS"];
-const cdp = await browser.newBrowserCDPSession();
-let pageMemory = 0;
+let mostMemory = 0;
 const weigh = async () => {
-	const { processInfo } = await cdp.send("SystemInfo.getProcessInfo");
-	for (const { type, id } of processInfo) {
-		if (type === "renderer") {
-			pageMemory = Math.max(pageMemory, memory(id, "Private_Dirty"));
-		}
-	}
+	mostMemory = Math.max(mostMemory, await pageMemory());
 };
 
 const begin = performance.now();
@@ -116,8 +96,8 @@ const line = [
 	reading.length === 0 ? "-" : percentile(reading, 0.5).toFixed(0),
 	reading.length === 0 ? "-" : percentile(reading, 0.95).toFixed(0),
 	percentile(after, 0.95).toFixed(0),
-	memory(server, "VmHWM").toFixed(0),
-	pageMemory.toFixed(0),
+	memory(server, "status", "VmHWM").toFixed(0),
+	mostMemory.toFixed(0),
 	frames.toFixed(0),
 ];
 console.log(line.join(" "));

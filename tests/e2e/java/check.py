@@ -1,13 +1,12 @@
 """check.py PART TEXT: compares babeltrace2's TEXT of a recording of Counted or Appenders with what PART recorded."""
 
 import collections
+import pathlib
 import re
 import sys
 
-
-def found(event):
-    """The fields of an event's records."""
-    return [line.split(f" {event}: ", 1)[1] for line in LINES if f" {event}: " in line]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from recorded_text import LINES, found, run  # noqa: E402
 
 
 def values():
@@ -59,6 +58,4 @@ def logging():
 
 CHECKS = {"values": values, "threads": threads, "virtual": threads, "killed": threads, "logging": logging, "log4j": messages,
           "logback": messages}
-with open(sys.argv[2], encoding="utf-8", errors="replace") as file:
-    LINES = file.read().splitlines()
-CHECKS[sys.argv[1]]()
+run(CHECKS)

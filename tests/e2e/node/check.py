@@ -1,20 +1,12 @@
 """check.py PART TEXT: compares babeltrace2's TEXT of a recording of counted.js with what PART recorded."""
 
 import collections
+import pathlib
 import re
 import sys
 
-
-def found(event):
-    """The fields of an event's records."""
-    return [line.split(f" {event}: ", 1)[1] for line in LINES if f" {event}: " in line]
-
-
-def keys(name):
-    """The keys of the begins and ends of a span, which must be the same."""
-    begun, ended = ([int(re.search(r"span_key = 0x(\w+)", line)[1], 16) for line in found(f"{name}_{end}")] for end in ("begin", "end"))
-    assert len(set(begun)) == len(begun) and sorted(begun) == sorted(ended), name
-    return begun
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from recorded_text import LINES, found, keys, run  # noqa: E402
 
 
 def values():
@@ -63,6 +55,4 @@ def channels():
 
 
 CHECKS = {"values": values, "workers": workers, "killed": workers, "executed": executed, "channels": channels}
-with open(sys.argv[2], encoding="utf-8", errors="replace") as file:
-    LINES = file.read().splitlines()
-CHECKS[sys.argv[1]]()
+run(CHECKS)
