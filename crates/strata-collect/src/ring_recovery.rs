@@ -1,9 +1,17 @@
 //! Recovers the records that a guest's recorder had not handed over when it ended unexpectedly, from the rings in the
 //! guest's memory.
 //!
+//! ```text
+//! memory of the guest (a file on the host) ── a copy of its rings ── packets(): unread ones, by CPU
+//!    ── each checked: records readable, times possible, not handed over before ── Found ── appended to the guest's trace
+//! ```
+//!
 //! The rings are a copy, and are read like those of any producer that has died. The guest may have written anything
 //! there, or continued and reused the pages: a packet is taken only if all its records are readable and have possible
 //! times.
+//!
+//! A packet that was handed over in part, while it was being filled, is continued where the host's copy ends.
+//! [`Tail`] says how many records were recovered, up to which time, and the first error.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;

@@ -1,4 +1,16 @@
 //! Names of system calls by their numbers, for each architecture with a table.
+//!
+//! ```text
+//! syscalls/x86_64.txt, aarch64.txt, x32.txt ── one line a call: NUMBER NAME[=KERNEL'S NAME](ARGUMENTS)
+//! Architecture::from_machine("x86_64") ── name_of(number) ── "openat", or "syscall_N" if the table has no such number
+//! ```
+//!
+//! Traces of tracers that record only numbers (ftrace, LTTng's `syscall_entry_unknown`) get names by this. The table
+//! of x86-64 has the arguments too, and is the one from which the recorder makes its events. `arguments` finds which
+//! fields of an entry belong to which argument.
+//!
+//! The tables are part of the program, since a trace may be of another machine and a newer kernel than the reader's.
+//! Numbers beyond [`NUMBERS`] are no system calls of any kernel.
 
 mod arguments;
 

@@ -1,4 +1,17 @@
 //! The table of system calls by number, with facts that follow from their names.
+//!
+//! ```text
+//! name of a record's class, or its number ── Calls ── CallId ── CallKind: opens, closes, waits, executes, ...
+//!                                                           └── Moves: reads, writes, or moves bytes
+//! ```
+//!
+//! An engine must not compare names for each record. So the name of a call is looked up once, when a class is bound,
+//! and a call is a [`CallId`] from then on. [`CallKind`] says what the call does to threads and descriptors,
+//! [`Moves`] in which direction it moves bytes. A call whose name has no entry here changes nothing that a timeline
+//! follows.
+//!
+//! The names are those of Linux for all architectures together; `strata_model::syscalls` has the names by number. The
+//! number of different calls is limited, since a hostile trace may name any.
 
 use std::collections::HashMap;
 use std::sync::Arc;

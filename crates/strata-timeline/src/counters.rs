@@ -1,9 +1,17 @@
 //! Counters: numbers of a process or a CPU. Each value holds until the next record of it.
 //!
-//! A field of an event is a counter if the client says so ([`CounterRoles`]). A value ends when another record has the
-//! next value, when its process ends, or at the first gap in the records that could have changed it: those of the CPU
-//! for a counter of a CPU, those of the trace for all others. [`OpenCounters`] has the present values and reports each
-//! when it ends.
+//! ```text
+//! record with the field ── CounterBinding ── OpenCounters: the present values ── Observer::counter(CounterValue)
+//!                                              ended by: the next value, the process' end, a gap
+//! ```
+//!
+//! A field of an event is a counter if the client says so ([`CounterRoles`]). A value ends when another record has
+//! the next value, when its process ends, or at the first gap in the records that could have changed it: those of the
+//! CPU for a counter of a CPU, those of the trace for all others. After a gap the value is unknown until the next
+//! record.
+//!
+//! A counter belongs to a process, a CPU or, if records say neither, a stream ([`CounterPlace`]). The number of
+//! counters is limited, since a field may exist for any number of processes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

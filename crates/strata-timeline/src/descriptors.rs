@@ -1,8 +1,19 @@
 //! Tables of descriptors are kept as in the kernel: mostly one for each process, sometimes shared.
 //!
-//! A table holds what each descriptor was opened for. [`Descriptors::share`] and [`Descriptors::leave`] count its
-//! users; the last one to leave frees it. The number of all descriptors is limited, and a descriptor that does not fit
-//! is unknown.
+//! ```text
+//! process ── TableId ── table: descriptor number ── OpenedFor: a file or socket by name, closed by exec() or not
+//! fork()     copy()    a table of its own, with the same descriptors
+//! clone()    share()   the same table, one more user (threads; CLONE_FILES)
+//! exec()     retain()  those without close-on-exec
+//! exit       leave()   the last user frees the table
+//! ```
+//!
+//! A table holds what each descriptor was opened for, so that a later read() of number 7 has the name of a file. The
+//! number of all descriptors is limited, and a descriptor that does not fit is unknown.
+//!
+//! `descriptor_files.rs` decides which system call does what to a table; `descriptor_steps.rs` applies the same
+//! changes in other threads. If records are missing, everything is forgotten ([`Descriptors::clear`]): a wrong name
+//! is worse than none.
 
 use std::collections::BTreeMap;
 

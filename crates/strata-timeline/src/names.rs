@@ -1,4 +1,15 @@
 //! Names of threads and files, each kept once and referred to by number.
+//!
+//! A trace has millions of records and few names. A [`Name`] is a number of 4 bytes, which states, threads and
+//! descriptors can hold, and which is compared instead of the text. [`Names`] is the table: `of` adds a name or finds
+//! it, `text` gives it back.
+//!
+//! The same text may be the name of a thread, of a socket or of a pipe. These are different names ([`NameKind`]),
+//! since a reader shows them differently.
+//!
+//! Names come from traces, so their number and length are limited. A name for which there is no room is
+//! [`Name::NONE`], as is an empty one. The text is bytes, as in the trace; [`Names::text`] replaces what is not
+//! UTF-8.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,14 @@
 //! The threads and descriptors that existed when recording began. Records say this only later, since a state dump is
 //! written while other records are already made.
+//!
+//! ```text
+//! first records:  write(7) by thread 12 ... open() = 8 ... dump: thread 12 is of process 10; 7 is /tmp/log, 8 is /etc/hosts
+//! known before the first record:  12 ─▶ 10,  (10, 7) ─▶ /tmp/log        8 is left out: it was opened since
+//! ```
+//!
+//! [`FactsBefore`] is made from the first records of the traces, before the timeline gets the first one. The engine
+//! takes a fact when it first meets the thread or process, and then it is used up. A descriptor counts only if no
+//! earlier record has opened or closed it. If records of a machine are missing, nothing is known of it.
 
 use std::collections::{HashMap, HashSet};
 

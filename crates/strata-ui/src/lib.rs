@@ -2,9 +2,24 @@
 //! server on this machine's own address answers the page's requests with tiles of them.
 //!
 //! ```text
-//! Reader ── Timeline ── Maker: slices ── Lane: levels, each by a Merger ── LaneStore: blocks
-//!                          server: who may ask ── answers: tiles, tracks, sums ┘
+//! Reader ── Timeline ── lane_builder ── Lane: slices at every level ── item_store: memory, then an unnamed file
+//!    thread "pass"        model: everything found so far, behind a lock ─┐
+//! page ── HTTP ── server: token, routes ── answers: tiles, tracks, sums ─┘   tokio; each answer in a blocking thread
+//!                                           └ readers: records of a moment, reports
 //! ```
+//!
+//! The page is there before the trace is read. One thread reads it, in portions, and gives the lock to requests in
+//! between; a trace that is being recorded is followed in the same way. Whatever the page asks for is answered from
+//! the model, except records and reports, for which the traces are read again.
+//!
+//! A lane has slices at several levels, each a few times coarser than the one before: the page asks for tiles of a
+//! level whose cells are about a pixel wide. So the cost of an answer depends on the picture's width and not on the
+//! trace's length.
+//!
+//! `saved_page` writes a part of the timeline as one file, `snapshots` shows a flight recorder, `waiting_page` a
+//! recording without an event. `request_guard` admits only requests that have the token, from a page of this server.
+//! The page itself is `page/`, built from `ui/` in the repository.
+
 #![forbid(unsafe_code)]
 
 mod answers;

@@ -1,7 +1,16 @@
 //! Cuts a trace: writes some of its event records as a smaller trace with the same metadata.
 //!
+//! ```text
+//! Reader ── chosen records ── Cutter ── by stream: stream.rs ── packet_head, field_copy ── writer ── file
+//! ```
+//!
 //! The bytes of each record stay the same, except for padding, and for a timestamp that would be read as another time
 //! after a different record. Packets are made anew, with sizes, times, numbers and counts of the records in them.
+//!
+//! A [`Cutter`] gets the records of each stream in their order, and writes them to a folder that exists and is empty: one
+//! trace to the folder itself, several to folders below it. Records wait in memory up to a limit for each stream and one
+//! for all. A record that cannot be copied faithfully, such as one whose time the metadata cannot express alone, ends the
+//! cut with a [`CutError`].
 
 mod class;
 mod cutter;

@@ -1,7 +1,16 @@
 //! The kernel's type information (BTF), reduced to the structures that the programs read.
 //!
+//! ```text
+//! /sys/kernel/btf/vmlinux ── all types ─┐
+//! names in the objects' own BTF ────────┴─ needed structures, and all that they contain ── a file in memory ── libbpf
+//! ```
+//!
 //! To fit a program to the running kernel, libbpf searches all types that it gets, again for each structure of each
-//! object. A kernel has more than a hundred thousand types, and the programs read twenty.
+//! object. A kernel has more than a hundred thousand types, and the programs read twenty. So a copy with the needed
+//! types only is made once for this process, with new numbers, and given to libbpf by its path in `/proc/self/fd`.
+//!
+//! The result is an optimisation: if anything is not as expected (another version, a damaged section, structures
+//! nested too deep), there is no copy, and libbpf reads all types.
 
 use crate::attach::bpf_objects::Object;
 use object::{Object as _, ObjectSection};

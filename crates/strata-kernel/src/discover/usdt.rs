@@ -1,6 +1,13 @@
 //! Finds USDT probes in the `.note.stapsdt` notes of a program or library.
 //!
-//! The format is that of systemtap's `sys/sdt.h`; its wiki describes it under "UserSpaceProbeImplementation".
+//! ```text
+//! note: address of the probe, address of its semaphore, "PROVIDER", "NAME", "8@%rdi -4@-20(%rbp)"
+//!         └─ corrected by the base of `.stapsdt.base`, if the file was prelinked     └─ operand: size, and where the value is
+//! ```
+//!
+//! A note is what `sys/sdt.h` leaves in a program for each place that its authors have marked. The format is
+//! systemtap's; its wiki describes it under "UserSpaceProbeImplementation". A probe with a semaphore is off until a
+//! tracer adds 1 to it, which the kernel does while a uprobe is attached there.
 
 pub mod operand;
 #[cfg(test)]

@@ -1,8 +1,19 @@
 //! The state dump: what existed before the first event. It has all threads, so that readers can name and place them;
 //! open files and mapped code of recorded processes; and the state of the machine.
 //!
-//! The tracer writes the dump, not a program in the kernel. Its records have LTTng's names and fields, so that readers
-//! for LTTng's traces find what they look for.
+//! ```text
+//! /proc/PID/task/TID/...   proc            threads, processes, ids, namespaces
+//! /proc/PID/fd, maps       process_files   open files, mapped code; only of processes whose files are wanted
+//! /proc, /sys              machine         interrupts, CPUs, devices, mounts, sockets
+//! a command to start       command         the state with which it will begin, before it exists
+//!    └──▶ kinds: records with LTTng's names and fields (lttng_statedump_*)
+//! ```
+//!
+//! The tracer writes the dump, not a program in the kernel, so a dump takes time while the machine goes on: each
+//! record has its own time, and what has ended meanwhile is left out. Readers put both together (`strata_timeline`,
+//! "state before").
+//!
+//! Readers for LTTng's traces find what they look for, since names and fields are LTTng's.
 
 mod command;
 mod kinds;

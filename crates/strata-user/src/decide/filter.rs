@@ -1,10 +1,23 @@
 //! Filters in programs: compiles a filter to tests that libstrata makes before it writes a record
 //! (`strata/abi/filter.h`).
 //!
-//! A filter is compiled once for all tracepoints, including those of libraries that are loaded later. Fields are given
-//! by name, and the program looks them up among the fields of each tracepoint. The type of a field is not known here
-//! either: a comparison with a number is compiled for all three kinds of numbers, and the program uses the one for the
-//! field's type.
+//! ```text
+//! Filter ── strata_filter::lower ── Node<UnplacedTest> ── emit(): each test gets a place ── Program: bytes
+//!                                     │                                                        └─ shared memory of a process
+//!                                     └─ Compiled::Always or ::Never, if no test is left
+//! ```
+//!
+//! A filter is compiled once for all tracepoints, including those of libraries that are loaded later. Fields are
+//! given by name, and the program looks them up among the fields of each tracepoint. The type of a field is not known
+//! here either: a comparison with a number is compiled for all three kinds of numbers ([`NumberRange`]), and the
+//! program uses the one for the field's type.
+//!
+//! A test leads to one of two later tests, or to "pass" or "reject"; so a program evaluates each test at most once,
+//! and a filter ends however it was made. The process checks this again before it uses the filter.
+//!
+//! Some values do not exist before a record is written. If the rest of the filter does not decide without such a
+//! value, compiling fails with [`FilterError`], which names the condition. `runtime.c` is libstrata's side of it, for
+//! tests that compare both.
 
 use std::mem::size_of;
 

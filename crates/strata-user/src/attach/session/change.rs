@@ -1,7 +1,20 @@
 //! Changes of a session while it records: `strata/abi/user.h`, "Rules change" and "A filter does not change".
 //!
+//! ```text
+//! rules     change() ── put_rules(): text with a new version ── sweep(): bits of tracepoints ── finish_change(): their code
+//! filter,   successor() ── a second session in the same process, with no tracepoint on
+//! contexts  hand_over() ── each tracepoint moves in one operation ── is_quiet() ── the caller stops the old session
+//! ```
+//!
 //! Rules need no lock: the slot is ours, and the process notices a change by the version of its rules. So a process
-//! that holds its lock, or is stopped, can be changed as well.
+//! that holds its lock, or is stopped, can be changed as well. Tracepoints that come later are matched by the process
+//! itself.
+//!
+//! A filter is not changed in place, since a thread may be evaluating it. Instead another session takes over, so that
+//! each event is recorded in exactly one of the two. The same holds for what decides the layout of a record.
+//!
+//! All of this is called by the one thread that owns the session. [`AppSession::differs`] compares what the process
+//! has with a request, when a session is adopted or has just been made by the process itself.
 
 use super::*;
 
