@@ -6,6 +6,7 @@ use crate::descriptor_files;
 use crate::facts::RecordText;
 use crate::facts::Spot;
 use crate::id::ThreadId;
+use crate::spans::Spent;
 use crate::state::{Reason, State};
 use crate::state_before::FactsBefore;
 use crate::threads::Thread;
@@ -61,8 +62,8 @@ impl Engine {
         Some(Thread::new(machine, i32::try_from(tid).ok()?, since, gaps))
     }
 
-    /// Returns the thread of a state dump that a fork makes: it has no record of its own, and the dump names the same
-    /// process and parent. Without these it is an older thread, whose end is not in the trace.
+    /// Returns the thread of a state dump that a fork makes: it has no record of its own, was in no state that has ended,
+    /// and the dump names the same process and parent. Without these it is an older thread, whose end is not in the trace.
     fn listed_before_fork(
         &self,
         machine: u8,
@@ -74,7 +75,8 @@ impl Engine {
         let id = self.world.threads.find(machine, child)?;
         let thread = self.world.threads.get(id)?;
         let is_over = thread.is_exiting || thread.state == State::Gone;
-        if !thread.is_dumped || thread.is_seen || is_over || thread.born.is_some() {
+        let has_past = thread.is_seen || thread.spent != Spent::default();
+        if !thread.is_dumped || has_past || is_over || thread.born.is_some() {
             return None;
         }
         let around = self.world.process_of(parent);

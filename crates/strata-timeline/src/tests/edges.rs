@@ -577,6 +577,27 @@ fn thread_that_a_dump_has_listed_before_its_fork_is_one_thread() {
 }
 
 #[test]
+fn thread_that_was_woken_before_a_fork_of_its_number_is_an_older_one() {
+    let mut machine = Machine::new();
+    let there = |tid, process, parent| {
+        let name = RecordText::Is("name");
+        Fact::There { tid, process, parent: Some(parent), name, asleep: None }
+    };
+    machine.tell(10, 1, 2, there(5, 5, 1)).tell(12, 1, 2, there(7, 7, 5)).waking(14, 1, 2, 7);
+    machine.fork(20, 5, 7, 7).switch(30, 0, 5, 0, 7).switch(40, 0, 7, S, 5);
+    machine.finish();
+    let of_number: Vec<_> =
+        machine.engine.world.threads.iter().filter(|(_, it)| it.tid == 7).collect();
+    assert_eq!(of_number.iter().map(|(_, it)| it.born).collect::<Vec<_>>(), [None, Some(20)]);
+    // What is told of a thread has no hole.
+    for (id, _) in of_number {
+        let told = machine.told.intervals.iter().filter(|(thread, _)| *thread == id);
+        let ends: Vec<_> = told.map(|(_, interval)| (interval.from, interval.to)).collect();
+        assert!(ends.windows(2).all(|two| two[0].1 == two[1].0), "{ends:?}");
+    }
+}
+
+#[test]
 fn trace_from_before_1970_ends_with_its_last_record() {
     let mut machine = Machine::new();
     machine.switch(-50, 0, 9, 0, 5).enter(-40, 0, 5, "read", Object::None).switch(-30, 0, 5, S, 9);
