@@ -20,7 +20,6 @@ ALONE_TESTS = $(shell grep -l '^\# Alone: ' $(SYSTEM_TESTS))
 # kernel's verifier refuses what newer ones load, which is found nowhere else: it is the one of the five that `make test`
 # boots.
 EMULATED = $(filter tests/vm/% tests/fault/growth,$(SYSTEM_TESTS))
-FUZZ = $(filter tests/fuzz/%,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
 ALONE := tools/gate/install
@@ -31,9 +30,9 @@ HEADERS := tools/unchanged abi/include ring/include probe/user/include tools/gat
 STACK := tools/unchanged probe/kernel ring/include abi/include crates/strata-kernel/build.rs tests/bpf_stack.py \
 	tools/gate/kernel_stack -- tools/gate/kernel_stack
 # Of the plan, what only `make nightly` runs: other architectures, the ring's checkers (`make check` is for changes of
-# ring/ and abi/), four of five machines, and benchmarks, which need the release. CONTRIBUTING.md says which faults are
-# found later for it.
-NIGHTLY := (cross-run|CHECK=(model|step|spin|guest)|vm/(boot|guests|kernel|module)|--once)
+# ring/ and abi/), four of five machines, libFuzzer, which needs all crates once more, and benchmarks, which need the
+# release. CONTRIBUTING.md says which faults are found later for it.
+NIGHTLY := (cross-run|CHECK=(model|step|spin|guest)|vm/(boot|guests|kernel|module)|fuzz/run|--once)
 # And what `make quick` runs: what is said of the text, tests of one process, and recordings that wait for no time.
 QUICK := (gate/(format|golden|invariants|json|levels|links|page|prose|ring_api|rust_|shell_syntax|sleep|words)|build/ring/test/(at_once|client|config|iterate|malicious|memory|open|read|record|recover)\b|e2e/(contexts|exit_status|golden|filter|rules|sessions|spans|stats|terminal|view|view_short)$$)
 ONCE ?=
@@ -81,8 +80,8 @@ demo:
 # The longest first, and what runs alone in the end: then nothing is waited for.
 PLAN = { printf '& %s\n' $(FIRST) $(EMULATED) && $(RING) -s list-tests && \
 	printf '& %s\n' '$(HEADERS)' '$(STACK)' && \
-	printf '& %s\n' $(FUZZ) $(filter-out $(ALONE) $(FIRST) tools/gate/headers tools/gate/kernel_stack,$(GATES)) \
-		$(filter-out $(ALONE_TESTS) $(EMULATED) $(FUZZ),$(SYSTEM_TESTS)) && \
+	printf '& %s\n' $(filter-out $(ALONE) $(FIRST) tools/gate/headers tools/gate/kernel_stack,$(GATES)) \
+		$(filter-out $(ALONE_TESTS) $(EMULATED),$(SYSTEM_TESTS)) && \
 	$(USER) -s list-tests | grep '^&' && $(PRELOADED) -s list-tests && printf '%s\n' $(ALONE) && $(USER) -s list-tests | grep -v '^&' && \
 	printf '%s\n' $(ALONE_TESTS); }
 
@@ -107,7 +106,7 @@ nightly:
 	@$(MAKE) --no-print-directory build release
 	+@$(PLAN) | grep -E -e '$(NIGHTLY)' >build/nightly.list
 	+@$(MAKE) --no-print-directory product static
-	@{ cat build/nightly.list; echo 'env PROFILE=dist tools/gate/install'; echo 'tests/fuzz/run --seconds 60'; \
+	@{ sed 's|fuzz/run$$|& --seconds 60|' build/nightly.list; echo 'env PROFILE=dist tools/gate/install'; \
 		echo 'tests/fleet/tools/run'; printf 'env ALL=1 %s\n' tests/fault/growth tests/interop/debug_names; } | \
 		ALWAYS=1 tools/run-tests -t 3600 -
 	+@$(MAKE) --no-print-directory soak

@@ -14,6 +14,8 @@ mod format;
 mod guest;
 mod memory;
 mod metadata;
+#[cfg(test)]
+mod mutated;
 mod packets;
 mod perfetto;
 mod protobuf;
