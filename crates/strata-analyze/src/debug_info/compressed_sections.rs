@@ -12,8 +12,14 @@ use super::zstd;
 /// which it may be any multiple. Debug information is some 2 to 8 times as large.
 const RATIO_MAX: u64 = 64;
 const SMALL: u64 = 1 << 20;
-/// The steps for each compressed byte: a few bytes may make a decoder fill a table.
+/// The steps for each compressed byte.
 const STEPS: u64 = 4;
+/// The steps for each block of zlib, for which the decoder fills tables, whatever is in the block.
+const BLOCK_STEPS: u64 = 256;
+/// The most blocks of a section of zlib: some, and one for each few compressed bytes. Compressors make blocks of thousands
+/// of bytes, and an empty one takes ten bits.
+const BLOCKS: u64 = 64;
+const BLOCK_BYTES: u64 = 16;
 /// The kinds of compression.
 const ZLIB: u64 = 1;
 const ZSTD: u64 = 2;
@@ -127,7 +133,13 @@ fn unpack(kind: u64, packed: &[u8], out: &mut [u8], budget: &Budget) -> Result<(
     }
     let bytes = match kind {
         ZSTD => zstd::unpack(packed, out, &mut |entries| budget.steps(entries / 4 + 1))?,
-        _ => inflate(packed, out)?,
+        _ => {
+            let mut blocks = BLOCKS + packed.len() as u64 / BLOCK_BYTES;
+            inflate(packed, out, &mut || {
+                blocks = blocks.checked_sub(1).ok_or("its blocks are too many for its size")?;
+                budget.steps(BLOCK_STEPS).then_some(()).ok_or(LONG)
+            })?
+        }
     };
     match bytes == out.len() {
         true => Ok(()),
@@ -135,19 +147,34 @@ fn unpack(kind: u64, packed: &[u8], out: &mut [u8], budget: &Budget) -> Result<(
     }
 }
 
-/// Decompresses streams of zlib that follow each other. Returns the number of bytes written. Checksums are not compared:
-/// whoever can change the content can change them too.
-fn inflate(mut packed: &[u8], out: &mut [u8]) -> Result<usize, &'static str> {
+/// Decompresses streams of zlib that follow each other. Returns the number of bytes written. `begin_block` is called
+/// before each block, and fails if there may be no more. Checksums are not compared: whoever can change the content can
+/// change them too.
+fn inflate(
+    mut packed: &[u8],
+    out: &mut [u8],
+    begin_block: &mut dyn FnMut() -> Result<(), &'static str>,
+) -> Result<usize, &'static str> {
     const FLAGS: u32 = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER
         | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF
-        | inflate_flags::TINFL_FLAG_IGNORE_ADLER32;
+        | inflate_flags::TINFL_FLAG_IGNORE_ADLER32
+        | inflate_flags::TINFL_FLAG_STOP_ON_BLOCK_BOUNDARY;
     let mut at = 0;
     // Linkers that join files put their streams behind each other.
     while at < out.len() {
         let mut decoder = Box::<DecompressorOxide>::default();
         // A match cannot be before the begin of its stream.
         let rest = out.get_mut(at..).unwrap_or_default();
-        let (status, read, written) = decompress(&mut decoder, packed, rest, 0, FLAGS);
+        let (mut read, mut written) = (0, 0);
+        let status = loop {
+            begin_block()?;
+            let input = packed.get(read..).unwrap_or_default();
+            let (status, more_read, more) = decompress(&mut decoder, input, rest, written, FLAGS);
+            (read, written) = (read + more_read, written + more);
+            if status != TINFLStatus::BlockBoundary {
+                break status;
+            }
+        };
         at += written;
         packed = packed.get(read..).unwrap_or_default();
         match status {
@@ -172,6 +199,15 @@ mod tests {
     /// Returns what is read of a section of this name, flags and content, in a file that has nothing else; and the bytes
     /// that it keeps of the budget.
     fn read_of(name: &str, flags: u64, content: &[u8]) -> (Result<Vec<u8>, String>, u64) {
+        read_with(&Arc::new(Budget::default()), name, flags, content)
+    }
+
+    fn read_with(
+        budget: &Arc<Budget>,
+        name: &str,
+        flags: u64,
+        content: &[u8],
+    ) -> (Result<Vec<u8>, String>, u64) {
         let hand = Hand::new();
         let path = hand.0.join("file");
         let names = [b"\0", name.as_bytes(), b"\0"].concat();
@@ -192,8 +228,7 @@ mod tests {
             section(0, 3, 0, names_at, names.len()),
         ];
         std::fs::write(&path, all.concat()).unwrap();
-        let budget = Arc::new(Budget::default());
-        let mut charge = Charge::new(&budget);
+        let mut charge = Charge::new(budget);
         let found = read(&ElfFile::open(&path).unwrap(), ".debug_line", &mut charge);
         (found, charge.bytes())
     }
@@ -255,5 +290,50 @@ mod tests {
         }
         let (found, _) = read_of(".zdebug_line", 0, b"twelve bytes, and more");
         assert!(found.unwrap_err().contains("no header of compressed content"));
+    }
+
+    /// Returns a stream of zlib with `blocks` empty blocks of ten bits, and then the content as it is.
+    fn behind_empty_blocks(blocks: usize, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0u8; (blocks * 10 + 3).div_ceil(8)];
+        for at in 0..blocks {
+            // The second bit of a block says that its codes are those of the standard; all others are 0.
+            bytes[(at * 10 + 1) / 8] |= 1 << ((at * 10 + 1) % 8);
+        }
+        // The last block: the bit that says so, and two that say that it is stored.
+        bytes[blocks * 10 / 8] |= 1 << (blocks * 10 % 8);
+        [&[0x78, 1][..], &bytes, &stored(content)[3..]].concat()
+    }
+
+    #[test]
+    fn malicious_empty_blocks_cost_steps_in_proportion_to_the_bytes_and_many_are_refused() {
+        const COMPRESSED: u64 = 1 << 11;
+        let text = [b'l'; 200];
+        let all = 1 << 29;
+        let read = |packed: &[u8], steps| {
+            let budget = Arc::new(Budget::of(1 << 20, steps));
+            let content = with_header(1, 200, packed);
+            let (found, _) = read_with(&budget, ".debug_line", COMPRESSED, &content);
+            (found, steps - budget.steps_left())
+        };
+        for blocks in [0, 1, 7, 60] {
+            let packed = behind_empty_blocks(blocks, &text);
+            let wanted = packed.len() as u64 * STEPS + (blocks as u64 + 1) * BLOCK_STEPS;
+            assert_eq!(read(&packed, all), (Ok(text.to_vec()), wanted), "{blocks}");
+            let (found, _) = read(&packed, wanted - 1);
+            assert!(found.unwrap_err().contains("takes too long"), "{blocks}");
+        }
+        for blocks in [1_000, 100_000] {
+            let packed = behind_empty_blocks(blocks, &text);
+            let (found, steps) = read(&packed, all);
+            assert!(found.unwrap_err().contains("blocks are too many for its size"), "{blocks}");
+            let most =
+                BLOCKS * BLOCK_STEPS + packed.len() as u64 * (STEPS + BLOCK_STEPS / BLOCK_BYTES);
+            assert!(steps <= most, "{steps} of {most} for {} bytes", packed.len());
+        }
+        // The begin of each of several streams costs as much.
+        let streams = with_header(1, 1000, &stored(b"l").repeat(1000));
+        let budget = Arc::new(Budget::default());
+        let (found, _) = read_with(&budget, ".debug_line", COMPRESSED, &streams);
+        assert!(found.unwrap_err().contains("blocks are too many for its size"));
     }
 }

@@ -17,6 +17,8 @@ const UNPACKED_MAX: u64 = 64 << 20;
 const DICTIONARY_MAX: u32 = 64 << 20;
 /// The memory of the decoder in addition to its dictionary \[KiB\].
 const DECODER_KIB: u32 = 256;
+/// The steps for each compressed byte: a few may make the decoder fill its tables anew.
+const STEPS: u64 = 8;
 /// The number of bytes that are decompressed at once.
 const AT_ONCE: usize = 64 << 10;
 
@@ -76,6 +78,9 @@ fn content(packed: &[u8], charge: &mut Charge) -> io::Result<File> {
     let block = block.ok_or_else(|| odd("it is no stream of xz"))?;
     let (dictionary, data) =
         block_header(block).ok_or_else(|| odd("it has other filters than LZMA2"))?;
+    if !charge.budget().steps(packed.len() as u64 * STEPS) {
+        return Err(odd("what is compressed in all files takes too long"));
+    }
     if dictionary > DICTIONARY_MAX || !charge.add(dictionary.into()) {
         return Err(odd("its dictionary takes too much memory"));
     }
@@ -192,6 +197,10 @@ mod tests {
             let why = unpacked(&large, budget).unwrap_err();
             assert!(why.contains("dictionary"), "{bits}: {why}");
         }
+        // Each compressed byte costs steps, whatever is in it.
+        let budget = Arc::new(Budget::of(512 << 20, bomb.len() as u64 * STEPS - 1));
+        let why = content(&bomb, &mut Charge::new(&budget)).unwrap_err().to_string();
+        assert!(why.contains("takes too long"), "{why}");
         // Anything else is damaged, and ends.
         let whole = packed(&[7; 5000], &[]);
         for end in 0..whole.len() {

@@ -50,6 +50,12 @@ impl Budget {
         take(&self.steps, steps)
     }
 
+    /// Returns the number of steps that are left.
+    #[cfg(test)]
+    pub fn steps_left(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
     /// Takes `bytes` bytes of those whose checksums may be computed. Returns false if fewer are left.
     pub fn sum(&self, bytes: u64) -> bool {
         take(&self.summed, bytes)
