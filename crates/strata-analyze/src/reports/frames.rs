@@ -321,7 +321,8 @@ impl StackScopes {
         StackScopes {
             user: find("callstack_user"),
             kernel: find("callstack_kernel"),
-            has_copy: find("user_stack").is_some(),
+            // A field of the program itself may have the name.
+            has_copy: find("user_stack").is_some_and(|scope| scope != Scope::Payload),
         }
     }
 

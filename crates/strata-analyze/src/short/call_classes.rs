@@ -361,7 +361,14 @@ impl ShortClass {
             _ => None,
         };
         let schema = class.schema();
-        let mut hidden: Vec<&str> = COMMON.to_vec();
+        let environment = trace.schema();
+        let text = |name| match environment.environment(name) {
+            Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_bytes().to_vec()),
+            _ => None,
+        };
+        // The payload is all the program's own, whatever its fields are called.
+        let is_program = text("domain").is_some_and(|domain| domain == b"ust");
+        let mut hidden: Vec<&str> = if is_program { Vec::new() } else { COMMON.to_vec() };
         if matches!(role, RecordRole::Exit { .. }) {
             hidden.push("ret");
         }
@@ -373,11 +380,12 @@ impl ShortClass {
         // Addresses alone say little, and there are many: who asks for the field gets them.
         let counts_stacks = !names_stacks && fields.is_none();
         if names_stacks || counts_stacks {
-            hidden.extend(STACKS);
+            hidden.extend(STACKS.iter().filter(|_| !is_program));
             identity.extend(STACKS);
         }
         let has_stack = |scope: &Scope| {
-            counts_stacks && STACKS.iter().any(|name| class.find_in(*scope, name).is_some())
+            let may = counts_stacks && !(is_program && *scope == Scope::Payload);
+            may && STACKS.iter().any(|name| class.find_in(*scope, name).is_some())
         };
         let plan = |part, structure, hidden: &[&str]| ShortPart {
             part,
@@ -399,11 +407,6 @@ impl ShortClass {
         };
         let mut name = Vec::new();
         escape::tame_text(&mut name, shown_name.as_bytes());
-        let environment = trace.schema();
-        let text = |name| match environment.environment(name) {
-            Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_bytes().to_vec()),
-            _ => None,
-        };
         let vpid = match environment.environment("vpid") {
             Some(&EnvValue::Integer(vpid)) => Some(vpid),
             _ => None,
