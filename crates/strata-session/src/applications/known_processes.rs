@@ -156,7 +156,7 @@ impl Reasons {
         if more > 0 {
             let reason = format!(
                 "{more} more times a process was not reached. No more than {REASONS_MAX} reasons are kept, and of one \
-                 user's programs that could make no memory, no more than 32 at once"
+                 user's programs that could make no memory, no more than 32 at once and then 10 a second"
             );
             kept.push(NotReached { pid: 0, name: "other processes".to_owned(), reason });
         }
