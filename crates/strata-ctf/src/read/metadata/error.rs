@@ -194,6 +194,9 @@ pub enum ReferenceProblem {
     /// options of the dependent variant.
     #[error("it means several fields, in different options of a variant, and their labels differ")]
     SeveralLabels,
+    /// A range of an option or of an optional field has values that the field cannot have.
+    #[error("a range of values to select has some that the field cannot have: below 0 if it is unsigned, above 2^63 - 1 if it is signed")]
+    OutsideSelector,
     /// The field is in an array's elements, but the dependent field is not.
     #[error("the field is in an array: which element is meant cannot be said")]
     InElements,

@@ -7,7 +7,9 @@ use super::name_text::shown;
 use super::value::Json;
 use crate::read::metadata::heap::heap;
 use crate::read::metadata::{limits, MetadataProblem, ReferenceProblem};
-use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structure};
+use strata_model::schema::{
+    FieldClass, Integer, Length, Location, Range, Scope, Structure, VariantOption,
+};
 
 /// Kinds of fields that others refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,6 +234,7 @@ impl<'s> Finder<'s, '_> {
             }
             suits(wanted.want, class)?;
             if let FieldClass::Integer(integer) = class {
+                self.fits(integer)?;
                 signs = [signs[0] | integer.signed, signs[1] | !integer.signed];
             }
             match index {
@@ -255,6 +258,26 @@ impl<'s> Finder<'s, '_> {
             FieldClass::Structure(inner) => StructureSpot::Part(inner),
             class => StructureSpot::Field(class),
         })
+    }
+
+    /// Checks that a selector may have the values of the options or of the optional field: an unsigned integer has none
+    /// below 0, and a signed one none of 64 bits. A range may have more values than a narrower integer.
+    fn fits(&self, selector: &Integer) -> LocateResult<()> {
+        let dependent = self.at(self.part, self.of);
+        let (options, own): (&[VariantOption], &[Range]) = match dependent {
+            Some(StructureSpot::Field(FieldClass::Variant(it))) => (&it.options, &[]),
+            Some(StructureSpot::Field(FieldClass::Optional(it))) => (&[], &it.ranges),
+            _ => return Ok(()),
+        };
+        let (min, max) = match selector.signed {
+            true => (i64::MIN.into(), i64::MAX.into()),
+            false => (0, i128::from(u64::MAX)),
+        };
+        let mut all = options.iter().flat_map(|option| &option.ranges).chain(own);
+        match all.all(|range| range.from >= min && range.to <= max) {
+            true => Ok(()),
+            false => Err(ReferenceProblem::OutsideSelector),
+        }
     }
 
     /// Moves `path` up to the enclosing structure.

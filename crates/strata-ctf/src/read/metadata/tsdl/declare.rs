@@ -367,12 +367,22 @@ impl TypeMaker<'_> {
         let mut index: HashMap<&str, usize> = HashMap::new();
         let mut next = 0;
         for Enumerator { at, label, from, to } in body {
+            let written = (*from, *to);
             let from = from.map_or(Ok(next), |value| labelled(*at, value, container.signed))?;
             let to = to.map_or(Ok(from), |value| labelled(*at, value, container.signed))?;
             next = to + 1; // of 65 bits at most
             if from > to {
-                let found = format!("{from} ... {to}");
-                return Err(Fault::value(*at, "a label's range", found, "the lower value first"));
+                let (found, expected) = match written {
+                    (Some(from), Some(to)) if from <= to => {
+                        let values = match container.signed {
+                            true => "values of a signed integer",
+                            false => "values of an unsigned integer",
+                        };
+                        (format!("{from} ... {to}"), values)
+                    }
+                    _ => (format!("{from} ... {to}"), "the lower value first"),
+                };
+                return Err(Fault::value(*at, "a label's range", found, expected));
             }
             let range = Range { from, to };
             match index.get(label.as_ref()).and_then(|&index| labels.get_mut(index)) {

@@ -151,6 +151,41 @@ fn places_in_several_options_mean_the_one_that_is_there() {
     );
 }
 
+#[test]
+fn ranges_to_select_are_refused_if_the_selector_cannot_have_their_values() {
+    let signed = r#"{"type":"variable-length-signed-integer"}"#;
+    let optional = |ranges: &str| {
+        format!(
+            r#"{{"type":"optional","selector-field-location":{{"path":["n"]}},"selector-field-ranges":{ranges},"field-class":{BYTE}}}"#
+        )
+    };
+    let variant = |ranges: &str| {
+        format!(
+            r#"{{"type":"variant","selector-field-location":{{"path":["n"]}},"options":[{{"selector-field-ranges":[[7,7]],"field-class":{BYTE}}},{{"selector-field-ranges":{ranges},"field-class":{BYTE}}}]}}"#
+        )
+    };
+    let text =
+        |selector, class: &str| metadata(&[STREAM, &event(&[("n", selector), ("x", class)])]);
+    for (selector, ranges, is_refused) in [
+        (BYTE, "[[0,4]]", false),
+        (BYTE, "[[-1,4]]", true),
+        (BYTE, "[[1,2],[-5,-3]]", true),
+        // More than the byte can have, as all that is not 0.
+        (BYTE, "[[8,18446744073709551615]]", false),
+        (signed, "[[-1,4]]", false),
+        (signed, "[[8,9223372036854775807]]", false),
+        (signed, "[[8,9223372036854775808]]", true),
+    ] {
+        for class in [optional(ranges), variant(ranges)] {
+            let found = parse(&text(selector, &class)).map_err(|error| error.to_string());
+            let problem = found.err().unwrap_or_default();
+            let wanted = "a range of values to select has some that the field cannot have";
+            assert_eq!(problem.contains(wanted), is_refused, "{ranges}: {problem}");
+            assert!(is_refused || problem.is_empty(), "{ranges}: {problem}");
+        }
+    }
+}
+
 /// Returns the error for a class `x` in a payload of `n` (a byte), `s` (signed), `b` (a structure with `m`), `a` (an
 /// array of such), `x` and `z` (a byte).
 fn refused(class: &str) -> String {

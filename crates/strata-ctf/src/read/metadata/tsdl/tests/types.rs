@@ -284,6 +284,14 @@ fn enumeration_of_64_bits_has_both_ends() {
 fn enumeration_that_cannot_be_is_refused() {
     let found = field_problem("enum : u8 { a = 5 ... 3 } x;");
     assert_eq!(found.to_string(), "a label's range is '5 ... 3', expected the lower value first");
+    for (container, range, kind) in [
+        ("u8", "-1 ... 4", "an unsigned"),
+        ("integer { size = 64; signed = true; }", "1 ... 9223372036854775808", "a signed"),
+    ] {
+        let found = field_problem(&format!("enum : {container} {{ a = {range} }} x;"));
+        let expected = format!("a label's range is '{range}', expected values of {kind} integer");
+        assert_eq!(found.to_string(), expected);
+    }
     let found = field_problem("enum : u8 { a = -9223372036854775809 } x;");
     let expected = "a label's value is '-9223372036854775809', expected a value of 64 bits";
     assert_eq!(found.to_string(), expected);
