@@ -53,11 +53,35 @@ STRATA_INLINE uint64_t strata_is_plain(uint64_t byte)
 /* Number of steps for a number of strings and bytes: each string is read, ended, and examined in pieces. */
 #define STRATA_STEPS(strings, bytes) (3 * ((strings) + 1) + 2 * (bytes) / STRATA_QUOTE_BYTES)
 
-/* The next bytes of `word` go to `quote_at` of `bytes`, as they are in quotes. */
-STRATA_INLINE void strata_quote_some(struct strata_scratch *scratch, uint64_t from)
+/* Returns 1 if a number is greater than another, without a branch. Both are far below 2^63. */
+STRATA_INLINE uint64_t strata_is_more(uint64_t number, uint64_t other)
+{
+	return (other - strata_opaque(number)) >> 63;
+}
+
+/*
+ * Notes where a quoted string can be cut: at @limit, or where it ends before. @from and @to: where @bytes of its
+ * bytes begin and end. If there are more, quotes are among them, which are not cut within: in front of all of them then.
+ */
+STRATA_INLINE void strata_quote_cut(struct strata_scratch *scratch, uint64_t from, uint64_t to,
+				    uint64_t bytes, uint64_t limit)
+{
+	uint64_t cut = STRATA_ONCE(uint32_t, scratch->quote_cut);
+	uint64_t end = from + bytes * strata_is_same(to - from, bytes);
+
+	end -= (end - limit) * strata_is_more(end, limit);
+	cut += (end - cut) * (1 ^ strata_is_more(from, limit));
+	scratch->quote_cut = (uint32_t)cut;
+}
+
+/*
+ * The next bytes of `word` go to `quote_at` of `bytes`, as they are in quotes. @limit: the last place
+ * at which the quotes can be closed.
+ */
+STRATA_INLINE void strata_quote_some(struct strata_scratch *scratch, uint64_t from, uint64_t limit)
 {
 	uint64_t to = STRATA_ONCE(uint32_t, scratch->quote_at), bytes = scratch->word_bytes, i;
-	uint64_t is_special = 0;
+	uint64_t is_special = 0, begin = to, rest;
 	unsigned char *place;
 
 	/* A verifier follows both sides of each branch, for each byte anew: there is none but for the end. */
@@ -74,6 +98,10 @@ STRATA_INLINE void strata_quote_some(struct strata_scratch *scratch, uint64_t fr
 		to += 1 + 3 * strata_is_same(byte, '\'');
 		is_special |= strata_is_plain(byte) ^ 1;
 	}
+	to = strata_opaque(to);
+	rest = strata_opaque(bytes - from);
+	rest -= (rest - STRATA_QUOTE_BYTES) * strata_is_more(rest, STRATA_QUOTE_BYTES);
+	strata_quote_cut(scratch, begin, to, rest, limit);
 	scratch->quote_at = (uint32_t)to;
 	scratch->is_special |= (uint32_t)is_special;
 	scratch->word_from = (uint32_t)from + STRATA_QUOTE_BYTES;
@@ -124,6 +152,26 @@ STRATA_INLINE void strata_scratch_cut(struct strata_scratch *scratch, uint64_t b
 }
 
 /*
+ * Ends the strings within the last one, which begins at @word and would end at @end. If it is in quotes,
+ * they are closed.
+ */
+STRATA_INLINE void strata_word_cut(struct strata_scratch *scratch, uint64_t begin, uint64_t word,
+				   uint64_t end, uint64_t most)
+{
+	uint64_t cut = strata_opaque(STRATA_ONCE(uint32_t, scratch->quote_cut));
+
+	if (STRATA_ONCE(uint32_t, scratch->is_special)) {
+		/* Without room for one byte of it, the strings end in front of the space before it. */
+		end = word - 1;
+		if (cut > word + 1 && cut <= STRATA_SCRATCH_MAX) {
+			scratch->bytes[cut] = '\'';
+			end = cut + 1;
+		}
+	}
+	strata_scratch_cut(scratch, begin, end, most);
+}
+
+/*
  * Makes one step of strata_scratch_join(): reads a string, or copies a piece of it, or ends it. One function, since
  * there may be no more than eight frames. Returns 0 when the strings are at their end.
  */
@@ -144,14 +192,15 @@ STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
 		if (from < scratch->word_bytes &&
 		    from <= STRATA_ABI_KERNEL_ARGV_MAX - STRATA_QUOTE_BYTES &&
 		    scratch->quote_at - begin <= most) {
-			strata_quote_some(scratch, from);
+			strata_quote_some(scratch, from, begin + most - 6);
 			return 1;
 		}
 		n = scratch->word_bytes;
+		from = at;
 		at = strata_quote_end(scratch, at);
 		scratch->is_word = 0;
 		if (at - begin >= most || n == most - 1) {
-			strata_scratch_cut(scratch, begin, at, most);
+			strata_word_cut(scratch, begin, from, at, most);
 			return 0;
 		}
 		scratch->at = (uint32_t)at;
@@ -196,6 +245,7 @@ STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
 	scratch->word_from = 0;
 	scratch->word_bytes = (uint32_t)n;
 	scratch->quote_at = (uint32_t)at + 1;
+	scratch->quote_cut = (uint32_t)at;
 	/* A word of three dots is quoted, since three dots mark strings that were left out. */
 	scratch->is_special = !n || n == 3 && scratch->word[0] == '.' && scratch->word[1] == '.' &&
 					    scratch->word[2] == '.';
