@@ -348,7 +348,36 @@ def symbols():
     return [packed for packed in files if len(packed) < 100000]
 
 
-SEEDS = {"symbols": symbols, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+def unwinds():
+    """Unwind tables with an index and without, of functions by registers and by expressions and of the return from a signal; and stacks."""
+    head = 64 + 2 * 56
+
+    def entry(body):
+        return struct.pack("<I", len(body)) + body
+
+    def made(functions, with_index, words):
+        table, places = b"", []
+        for at, (how, instructions) in enumerate(functions):
+            back = len(table)
+            table += entry(struct.pack("<IB", 0, 1) + how + b"\0\1\x78\x10\1\x1b")
+            places.append((0x1000 * at, len(table)))
+            table += entry(struct.pack("<IiIB", len(table) + 4 - back, 0x1000 * at - head - len(table) - 8, 0x1000, 0) + instructions)
+        begin = head + len(table)
+        index = b"\1\x1b\3\x3b" + struct.pack("<iI", head - begin - 4, len(places))
+        index += b"".join(struct.pack("<ii", code - begin, head + place - begin) for code, place in places)
+        index = index if with_index else b""
+        # The stack pointer and the instruction pointer among the registers.
+        registers = [0] * 4 + [0x7000] + [0] * 11 + [0x10] + [0] * 2 + [0x7000, 0]
+        return struct.pack("<HH", len(table), len(index)) + table + index + struct.pack(f"<{21 + len(words)}Q", *registers, *words)
+
+    plain = (b"zR", b"\x0c\7\x10\x90\1\x86\2")
+    expression = (b"zR", b"\x0f\x0b\x77\x08\x80\0\x3f\x1a\x3b\x2a\x33\x24\x22\x90\1")
+    signal = (b"zRS", b"\x0f\3\x77\x20\6\x10\x10\2\x77\x28\x10\6\2\x77\0")
+    words = [0x1010, 0x2010, 0x7030, 0x10, 0x7040, 0x1010, 0, 0x2010, 1, 2, 0x10, 0]
+    return [made([plain, expression, signal][:count], with_index, words * 4) for count in (1, 2, 3) for with_index in (False, True)]
+
+
+SEEDS = {"symbols": symbols, "unwind": unwinds, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "sql": exports,
          "queries": exports}
 

@@ -30,6 +30,7 @@ mod sql;
 mod symbols;
 mod tail;
 mod timeline;
+mod unwind;
 mod view;
 
 use std::process::abort;
@@ -46,7 +47,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 21] = [
+const TARGETS: [Target; 22] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -56,6 +57,7 @@ const TARGETS: [Target; 21] = [
     Target { name: "format", run: format::run, memory: 16 << 20 },
     Target { name: "elf", run: elf::run, memory: 16 << 20 },
     Target { name: "symbols", run: symbols::run, memory: 16 << 20 },
+    Target { name: "unwind", run: unwind::run, memory: 16 << 20 },
     Target { name: "ring", run: ring::run, memory: 16 << 20 },
     Target { name: "view", run: view::run, memory: 100 << 20 },
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },

@@ -13,6 +13,7 @@ use super::lines::KnownAddress;
 use super::lookup_limits::Budget;
 use super::stack_fields::{CodeFile, BUILD_ID};
 use super::symbols::Symbols;
+use super::unwind::{StackCopy, TableAt, Unwinder};
 use super::unwind_table::UnwindTable;
 
 /// The most files of programs that are looked up.
@@ -76,6 +77,26 @@ impl SymbolFiles {
         let (_, known) = self.find(options, &file, address, false);
         let function = known.function.map(|(name, _)| name).unwrap_or_default();
         (function, known.line.map(|(path, _)| path).unwrap_or_default())
+    }
+
+    /// Unwinds the recorded registers and words of a stack, as if all code were that of one file, at the addresses in the
+    /// file. Returns the addresses of the frames.
+    #[must_use]
+    pub fn unwound(
+        &self,
+        options: &SourceOptions,
+        path: &Path,
+        registers: &[u64],
+        words: Vec<u64>,
+    ) -> Vec<u64> {
+        let path = path.as_os_str().as_bytes().into();
+        let table = self.unwind_table(options, &CodeFile { path, ..CodeFile::default() });
+        let Some(copy) = StackCopy::new(registers, words) else { return Vec::new() };
+        let mut table_at = |address| match &table {
+            Some(table) => TableAt::Table(Arc::clone(table), 1, address),
+            None => TableAt::NoTable,
+        };
+        Unwinder::default().unwind(&copy, &mut table_at).addresses
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<CodeFile, Vec<Symbols>>> {

@@ -16,8 +16,13 @@ use super::unwind_table::{
 
 /// The most frames of a stack.
 const FRAMES_MAX: usize = 1 << 10;
+/// The frames of a stack without a recorded word. Each word may have one more, since a return address takes a word.
+const FRAMES_MIN: usize = 64;
 /// The most steps of an expression.
 const STEPS_MAX: u32 = 256;
+/// The steps that all expressions of one stack may take, and those for each recorded word in addition.
+const STACK_STEPS: u32 = 4096;
+const WORD_STEPS: u32 = 8;
 /// The most rules that are remembered.
 const RULES_MAX: usize = 1 << 17;
 /// The number of registers that the kernel saves, and the place of each of DWARF's registers among them.
@@ -109,6 +114,17 @@ impl StackCopy {
             && stack_pointer.checked_sub(self.begin) == Some(bytes)
     }
 
+    /// Returns the most frames of the stack.
+    fn frames(&self) -> usize {
+        FRAMES_MAX.min(FRAMES_MIN + self.memory.len())
+    }
+
+    /// Returns the most steps of expressions, so that a record takes time in proportion to its size.
+    fn steps(&self) -> u32 {
+        let words = u32::try_from(self.memory.len()).unwrap_or(u32::MAX);
+        STACK_STEPS.saturating_add(words.saturating_mul(WORD_STEPS))
+    }
+
     /// Returns true if an address is in memory above the copied part.
     fn is_above(&self, address: u64) -> bool {
         address.checked_sub(self.begin).is_some_and(|it| it / 8 >= self.memory.len() as u64)
@@ -120,6 +136,8 @@ impl StackCopy {
 pub(super) struct Unwinder {
     rules: HashMap<(FileNumber, u64), Option<Arc<FrameRule>>>,
     context: UnwindContext<usize>,
+    /// The steps that expressions may still take for the current stack.
+    steps_left: u32,
 }
 
 /// What one step up a stack leads to.
@@ -139,6 +157,7 @@ impl Unwinder {
     ) -> UnwoundStack {
         let mut registers = copy.registers;
         let (mut addresses, mut are_callers) = (vec![registers[RETURN]], vec![false]);
+        self.steps_left = copy.steps();
         // An interrupted instruction is looked up by its own address, a call by that of its last byte.
         let mut is_exact = true;
         let end = loop {
@@ -146,7 +165,9 @@ impl Unwinder {
             let before = registers[STACK_POINTER];
             let (step, was_signal) = match self.rule_at(at, table_at) {
                 Some((table, rule)) => {
-                    (by_rule(copy, &mut registers, &table, &rule), rule.is_signal)
+                    let steps_left = &mut self.steps_left;
+                    let expressions = Expressions { copy, table: &table, steps_left };
+                    (by_rule(expressions, &mut registers, &rule), rule.is_signal)
                 }
                 // The first instructions of a program, or of its loader, have no caller.
                 None if copy.is_outermost(before) => break StackEnd::Whole,
@@ -174,7 +195,7 @@ impl Unwinder {
             if matches!(table_at(inside), TableAt::NoCode) {
                 break StackEnd::Unknown;
             }
-            if addresses.len() >= FRAMES_MAX {
+            if addresses.len() >= copy.frames() {
                 break StackEnd::Cut;
             }
             addresses.push(ip);
@@ -208,11 +229,11 @@ fn missing(copy: &StackCopy, address: u64) -> Step {
 
 /// Replaces the registers by the caller's.
 fn by_rule(
-    copy: &StackCopy,
+    mut expressions: Expressions<'_>,
     registers: &mut [u64; REGISTERS],
-    table: &UnwindTable,
     rule: &FrameRule,
 ) -> Step {
+    let copy = expressions.copy;
     if rule.is_outermost {
         return Step::Outermost;
     }
@@ -220,7 +241,7 @@ fn by_rule(
         FrameAddress::Register(register, distance) => {
             Ok(registers[usize::from(register)].wrapping_add_signed(distance))
         }
-        FrameAddress::Expression(it) => evaluated(copy, registers, table, &it, None),
+        FrameAddress::Expression(it) => expressions.value(&it, registers, None),
     };
     let frame = match frame {
         Ok(frame) => frame,
@@ -230,7 +251,7 @@ fn by_rule(
     callers[STACK_POINTER] = frame;
     for (register, value) in &rule.registers {
         let read = |address: u64| copy.read(address).ok_or_else(|| missing(copy, address));
-        let expression = |it| evaluated(copy, registers, table, it, Some(frame));
+        let mut expression = |it| expressions.value(it, registers, Some(frame));
         let value = match value {
             CallersValue::At(distance) => read(frame.wrapping_add_signed(*distance)),
             CallersValue::Value(distance) => Ok(frame.wrapping_add_signed(*distance)),
@@ -267,43 +288,52 @@ fn by_frame_pointer(copy: &StackCopy, registers: &mut [u64; REGISTERS]) -> Step 
     }
 }
 
-/// Returns the value of an expression.
-fn evaluated(
-    copy: &StackCopy,
-    registers: &[u64; REGISTERS],
-    table: &UnwindTable,
-    expression: &UnwindExpression<usize>,
-    frame: Option<u64>,
-) -> Result<u64, Step> {
-    let unknown = || Step::Missing(StackEnd::Unknown);
-    let bytes = table.expression(expression).ok_or_else(unknown)?;
-    let mut evaluation: Evaluation<_> = bytes.evaluation(ENCODING);
-    evaluation.set_max_iterations(STEPS_MAX);
-    if let Some(frame) = frame {
-        evaluation.set_initial_value(frame);
-    }
-    let mut state = evaluation.evaluate().map_err(|_| unknown())?;
-    for _ in 0..STEPS_MAX {
-        let next = match state {
-            EvaluationResult::Complete => break,
-            EvaluationResult::RequiresMemory { address, size: 8, space: None, .. } => {
-                let word = copy.read(address).ok_or_else(|| missing(copy, address))?;
-                evaluation.resume_with_memory(Value::Generic(word))
-            }
-            EvaluationResult::RequiresRegister { register, .. } => {
-                let value = registers.get(usize::from(register.0)).ok_or_else(unknown)?;
-                evaluation.resume_with_register(Value::Generic(*value))
-            }
-            _ => return Err(unknown()),
-        };
-        state = next.map_err(|_| unknown())?;
-    }
-    if !matches!(state, EvaluationResult::Complete) {
-        return Err(unknown());
-    }
-    match evaluation.result()[..] {
-        [gimli::Piece { location: Location::Address { address }, .. }] => Ok(address),
-        _ => Err(unknown()),
+/// What expressions of a rule read, and the steps that they may take.
+struct Expressions<'u> {
+    copy: &'u StackCopy,
+    table: &'u UnwindTable,
+    steps_left: &'u mut u32,
+}
+
+impl Expressions<'_> {
+    /// Returns the value of an expression.
+    fn value(
+        &mut self,
+        expression: &UnwindExpression<usize>,
+        registers: &[u64; REGISTERS],
+        frame: Option<u64>,
+    ) -> Result<u64, Step> {
+        let copy = self.copy;
+        let unknown = || Step::Missing(StackEnd::Unknown);
+        let bytes = self.table.expression(expression).ok_or_else(unknown)?;
+        // One that jumps back, which none has to, may take no more steps than one that does not.
+        let steps = u32::try_from(bytes.0.len()).unwrap_or(u32::MAX).min(STEPS_MAX);
+        *self.steps_left = self.steps_left.checked_sub(steps).ok_or_else(unknown)?;
+        let mut evaluation: Evaluation<_> = bytes.evaluation(ENCODING);
+        evaluation.set_max_iterations(steps);
+        if let Some(frame) = frame {
+            evaluation.set_initial_value(frame);
+        }
+        let mut state = evaluation.evaluate().map_err(|_| unknown())?;
+        loop {
+            let next = match state {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresMemory { address, size: 8, space: None, .. } => {
+                    let word = copy.read(address).ok_or_else(|| missing(copy, address))?;
+                    evaluation.resume_with_memory(Value::Generic(word))
+                }
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let value = registers.get(usize::from(register.0)).ok_or_else(unknown)?;
+                    evaluation.resume_with_register(Value::Generic(*value))
+                }
+                _ => return Err(unknown()),
+            };
+            state = next.map_err(|_| unknown())?;
+        }
+        match evaluation.result()[..] {
+            [gimli::Piece { location: Location::Address { address }, .. }] => Ok(address),
+            _ => Err(unknown()),
+        }
     }
 }
 
@@ -409,6 +439,53 @@ mod tests {
             found += u64::from(rule.is_some_and(|rule| !rule.registers.is_empty()));
         }
         assert!(found > all * 8 / 10, "{found} of {all} addresses have rules");
+    }
+
+    /// Unwinds a stack whose code all has one rule. Returns what was found, and the steps that expressions took.
+    fn by_table(copy: &StackCopy, table: UnwindTable) -> (UnwoundStack, u32) {
+        let (table, mut unwinder) = (Arc::new(table), Unwinder::default());
+        let found = unwinder.unwind(copy, &mut |_| TableAt::Table(Arc::clone(&table), 1, 0x1000));
+        (found, copy.steps() - unwinder.steps_left)
+    }
+
+    /// Returns the instructions of a rule whose frame's address is the value of an expression, as is the caller's code.
+    fn rule_of(frame: &[u8], code: &[u8]) -> Vec<u8> {
+        let expression = |begin: &[u8], it: &[u8]| {
+            [begin, &[it.len() as u8 & 0x7f | 0x80, (it.len() >> 7) as u8], it].concat()
+        };
+        [expression(&[0x0f], frame), expression(&[0x16, RETURN as u8], code)].concat()
+    }
+
+    #[test]
+    fn malicious_expressions_take_steps_in_proportion_to_the_recorded_words() {
+        const NOP: u8 = 0x96;
+        // Register 7 and 8, which is above; and 0x2000.
+        let (up, code) = (&[0x77, 8][..], &[0x0b, 0, 0x20][..]);
+        let (found, steps) =
+            by_table(&copy(0, vec![0; 8]), UnwindTable::of_rule(&rule_of(up, code), false));
+        assert_eq!(found.addresses.len(), FRAMES_MIN + 8);
+        assert_eq!((found.end, steps), (StackEnd::Cut, 72 * 5));
+        // As many steps as it has bytes, whichever way it jumps; more are none.
+        let back = [0x2f, 0xfd, 0xff];
+        let (found, steps) =
+            by_table(&copy(0, vec![0; 8]), UnwindTable::of_rule(&rule_of(&back, code), false));
+        assert_eq!((found.addresses.len(), found.end, steps), (1, StackEnd::Unknown, 3));
+        let long = [up, &[NOP; 300]].concat();
+        let (found, steps) =
+            by_table(&copy(0, vec![0; 8]), UnwindTable::of_rule(&rule_of(&long, code), false));
+        assert_eq!((found.addresses.len(), found.end, steps), (1, StackEnd::Unknown, STEPS_MAX));
+        // All of a stack take a number that its words give, also where a signal may have a stack of its own.
+        let long = [up, &[NOP; 250]].concat();
+        for (words, is_signal) in [(0, false), (1, true), (100, false), (1000, true), (8192, true)]
+        {
+            let stack = copy(0, vec![0; words]);
+            let table = UnwindTable::of_rule(&rule_of(&long, code), is_signal);
+            let (found, steps) = by_table(&stack, table);
+            let most = STACK_STEPS + words as u32 * WORD_STEPS;
+            assert!(steps <= most && steps > most - 300, "{words} words: {steps} of {most} steps");
+            assert!(found.addresses.len() <= FRAMES_MIN + words, "{words} words");
+            assert_eq!(found.end, StackEnd::Unknown, "{words} words");
+        }
     }
 
     #[test]

@@ -333,6 +333,26 @@ impl UnwindTable {
         self.copied(budget, table, index)
     }
 
+    /// Makes a table of one function, which has all addresses up to 2^62, with these instructions.
+    pub fn of_rule(instructions: &[u8], is_signal: bool) -> UnwindTable {
+        let augmentation: &[u8] = if is_signal { b"zS\0" } else { b"z\0" };
+        let shared = [&[0, 0, 0, 0, 1], augmentation, &[1, 0x78, RETURN as u8, 0]].concat();
+        let mut all = [&(shared.len() as u32).to_le_bytes()[..], &shared].concat();
+        let back = all.len() as u32 + 4;
+        let range = [0, 1u64 << 62].map(u64::to_le_bytes).concat();
+        let entry = [&back.to_le_bytes()[..], &range, &[0], instructions].concat();
+        all.extend([&(entry.len() as u32).to_le_bytes()[..], &entry].concat());
+        let budget = Arc::new(Budget::default());
+        UnwindTable {
+            table: Part { bytes: all, address: 0 },
+            index: Part::default(),
+            made: OnceLock::new(),
+            segments: Vec::new(),
+            _charge: Charge::new(&budget),
+            budget,
+        }
+    }
+
     fn copied(&self, budget: &Arc<Budget>, table: Part, index: Part) -> UnwindTable {
         UnwindTable {
             table,
