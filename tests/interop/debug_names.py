@@ -170,7 +170,8 @@ def c_forms():
         for after in AFTER:
             forms[f"{compiler}-{after}"] = (plain, True)
         for version in (4, 5):
-            forms[f"{compiler}-split{version}"] = ([compiler, "-O2", f"-gdwarf-{version}", "-gsplit-dwarf"], False)
+            forms[f"{compiler}-split{version}"] = ([compiler, "-O2", f"-gdwarf-{version}", "-gsplit-dwarf"], True)
+            forms[f"{compiler}-split{version}-dwp"] = (forms[f"{compiler}-split{version}"][0], True)
             forms[f"{compiler}-types{version}"] = (
                 [compiler, "-O2", f"-gdwarf-{version}", "-fdebug-types-section"], True)
     forms["gcc-lto"] = (["gcc", "-O2", "-g", "-flto"], True)
@@ -178,7 +179,7 @@ def c_forms():
     forms["clang-mlt"] = (["clang", "-O2", "-gmlt"], False)
     forms["clang-profile"] = (["clang", "-O2", "-g", "-fdebug-info-for-profiling"], True)
     forms["clang-mcmodel"] = (["clang", "-O2", "-g", "-fdebug-ranges-base-address"], True)
-    forms["clang-split-inlining"] = (["clang", "-O2", "-g", "-gsplit-dwarf", "-fsplit-dwarf-inlining"], False)
+    forms["clang-split-inlining"] = (["clang", "-O2", "-g", "-gsplit-dwarf", "-fsplit-dwarf-inlining"], True)
     return forms
 
 
@@ -210,7 +211,7 @@ def make(name, folder):
             "rust-packed": ["-O", "-g", "-Csplit-debuginfo=packed"],
             "rust-unpacked": ["-O", "-g", "-Csplit-debuginfo=unpacked"],
         }[name]
-        is_whole = name not in ("rust-lines", "rust-packed", "rust-unpacked")
+        is_whole = name != "rust-lines"
         done = run(["rustc", *words, source("calls.rs", RUST), "-o", program], cwd=folder)
     else:
         words = {"go": ["-ldflags=-compressdwarf=false"], "go-zlib": []}[name]
@@ -222,6 +223,8 @@ def make(name, folder):
     # What is asked is in the program as it was linked: llvm-symbolizer does not know all that is done to it afterwards.
     original = os.path.join(folder, "original")
     shutil.copy(program, original)
+    if os.path.exists(f"{program}.dwp"):
+        shutil.copy(f"{program}.dwp", f"{original}.dwp")
     after = AFTER.get(name.removesuffix("-cxx").split("-", 1)[-1], lambda folder: b"")
     return (program, is_whole, original) if after(folder) is not None else None
 
@@ -237,7 +240,22 @@ def objcopy(*words):
     return lambda folder: run(["objcopy", *words, os.path.join(folder, "program")])
 
 
+def pack(folder):
+    """Puts the parts of the units into one file, and removes those that the compiler has made."""
+    parts = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".dwo")]
+    packer = shutil.which("llvm-dwp") or "dwp"
+    done = run([packer, "-e", os.path.join(folder, "program"), "-o", os.path.join(folder, "program.dwp")], cwd=folder)
+    if done is None or not parts:
+        return None
+    for part in parts:
+        os.remove(part)
+    shutil.copy(os.path.join(folder, "program.dwp"), os.path.join(folder, "original.dwp"))
+    return b""
+
+
 AFTER = {
+    "split4-dwp": pack,
+    "split5-dwp": pack,
     "zstd": objcopy("--compress-debug-sections=zstd"),
     "copied-zlib": objcopy("--compress-debug-sections=zlib-gabi"),
     "dwz": lambda folder: run(["dwz", "program"], cwd=folder),

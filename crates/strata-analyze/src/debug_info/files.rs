@@ -13,6 +13,7 @@ use super::lines::KnownAddress;
 use super::lookup_limits::Budget;
 use super::stack_fields::{CodeFile, BUILD_ID};
 use super::symbols::Symbols;
+use super::traced_path;
 use super::unwind::{StackCopy, TableAt, Unwinder};
 use super::unwind_table::UnwindTable;
 
@@ -185,7 +186,7 @@ impl SymbolFiles {
         let own = Symbols::open(&here, &self.budget).ok().filter(is_it);
         if own.as_ref().is_some_and(Symbols::has_lines) {
             let mut own = own;
-            own.iter_mut().for_each(|own| self.add_shared(options, own));
+            own.iter_mut().for_each(|own| self.add_other_files(options, own));
             return own.into_iter().collect();
         }
         let separate = by_build_id(options, own.as_ref(), file)
@@ -213,8 +214,14 @@ impl SymbolFiles {
         };
         let packed = packed.and_then(|file| Symbols::read_packed(&file, &self.budget));
         let mut all: Vec<Symbols> = own.into_iter().chain(packed).chain(separate).collect();
-        all.iter_mut().for_each(|symbols| self.add_shared(options, symbols));
+        all.iter_mut().for_each(|symbols| self.add_other_files(options, symbols));
         all
+    }
+
+    /// Gives a file its debug information that is in other files.
+    fn add_other_files(&self, options: &SourceOptions, symbols: &mut Symbols) {
+        symbols.set_split_files(options.prefix.as_deref(), options.folder.as_deref());
+        self.add_shared(options, symbols);
     }
 
     /// Gives a file the debug information that it shares with others, as `dwz` makes it.
@@ -258,11 +265,9 @@ impl SymbolFiles {
     }
 }
 
-/// Returns the path on this machine of a path of the traced system. Returns `None` unless `path` is absolute.
+/// Returns the path on this machine of a path of the traced system, as these options have its root folder.
 pub(super) fn here(options: &SourceOptions, path: &Path) -> Option<PathBuf> {
-    let is_whole = path.is_absolute() && !path.components().any(|it| it == Component::ParentDir);
-    let prefix = options.prefix.as_deref().unwrap_or(Path::new("/"));
-    is_whole.then(|| prefix.join(path.strip_prefix("/").unwrap_or(path)))
+    traced_path::here(options.prefix.as_deref(), path)
 }
 
 /// Returns the folder of separate debug information.

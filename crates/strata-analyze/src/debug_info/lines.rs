@@ -22,13 +22,14 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use gimli::{
     constants as dw, Abbreviations, AttributeValue, DebugAddrBase, DebugInfoOffset, DebugLine,
-    DebugLineOffset, DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf, EndianSlice,
-    IncompleteLineProgram, LineInstruction, LineRow, Reader as _, RunTimeEndian, Section as _,
-    SectionId, Unit, UnitHeader, UnitOffset, UnitType,
+    DebugLineOffset, DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf,
+    DwarfFileType, EndianSlice, IncompleteLineProgram, LineInstruction, LineRow, Reader as _,
+    RunTimeEndian, Section as _, SectionId, Unit, UnitHeader, UnitOffset, UnitType,
 };
 
 use super::compressed_sections;
@@ -37,6 +38,10 @@ use super::dwarf_entries::{
 };
 use super::elf::ElfFile;
 use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
+use super::split_units::{SplitFiles, SplitLink, SplitPart, UnitBases};
+use super::unit_code::{
+    around, push, sorted, FunctionEntry, InlinedCall, LineAt, RangeOf, Sequence, UnitCode,
+};
 
 /// The deepest nesting of entries in a unit. Compilers write some 30 levels.
 pub(super) const DEPTH_MAX: usize = 256;
@@ -45,9 +50,7 @@ const TABLES: usize = 4;
 const TABLE_MEMORY: u64 = 24;
 /// The most bytes of a name, and of a path.
 pub(super) const NAME_MAX: usize = 4096;
-/// The most inlined calls around an address that are named, and the bytes of names and paths after which no further one
-/// is.
-const INLINED_MAX: usize = 64;
+/// The bytes of names and paths after which no further inlined call is named.
 const INLINED_BYTES: usize = 16 << 10;
 /// The number of source files whose paths are read at once.
 const PATHS_AT_ONCE: u32 = 64;
@@ -82,75 +85,12 @@ pub(super) struct KnownAddress {
     pub inlined: Vec<(Vec<u8>, Option<SourceLine>)>,
 }
 
-/// A range of addresses, and the index of its owner.
-#[derive(Clone, Copy, Debug)]
-struct RangeOf {
-    begin: u64,
-    end: u64,
-    index: u32,
-    /// The smallest begin of this range and all ranges after it.
-    least: u64,
-}
-
-/// A range of code that belongs to an inlined call.
-#[derive(Clone, Copy, Debug)]
-struct InlinedCall {
-    begin: u64,
-    end: u64,
-    file: u32,
-    line: u32,
-    /// The function that has the code.
-    function: u32,
-    /// The number of inlined calls around this one.
-    depth: u16,
-    /// The offset of the call's entry.
-    entry: usize,
-}
-
-/// A function: the offset of its entry, and the begin of its first range.
-#[derive(Clone, Copy, Debug)]
-struct FunctionEntry {
-    entry: usize,
-    begin: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LineAt {
-    address: u64,
-    file: u32,
-    line: u32,
-}
-
-/// Rows of the line table that are contiguous in memory.
-#[derive(Clone, Copy, Debug)]
-struct Sequence {
-    begin: u64,
-    end: u64,
-    first: usize,
-    rows: usize,
-}
-
-/// The functions, inlined calls and lines of a unit.
-#[derive(Debug)]
-struct UnitCode {
-    ranges: Vec<RangeOf>,
-    functions: Vec<FunctionEntry>,
-    /// The inlined calls, by function and then by begin: those that are in no other inlined call, and the others.
-    inlined: Vec<InlinedCall>,
-    nested: Vec<InlinedCall>,
-    rows: Vec<LineAt>,
-    sequences: Vec<Sequence>,
-    /// The paths of the files that were looked up, by number.
-    paths: HashMap<u32, Option<Arc<[u8]>>>,
-    charge: Charge,
-}
-
 /// The debug information of a file.
 #[derive(Debug)]
 pub(super) struct Lines {
     name: String,
     endian: RunTimeEndian,
-    sections: Vec<Vec<u8>>,
+    sections: Vec<Arc<Vec<u8>>>,
     /// The offsets of the units.
     units: Vec<usize>,
     /// The ranges of units, by their ends.
@@ -160,6 +100,11 @@ pub(super) struct Lines {
     tables: RefCell<Vec<(usize, Arc<Abbreviations>, Charge)>>,
     /// What several files share of their debug information, in a file of its own.
     shared: Option<Box<Lines>>,
+    /// The files with the other parts of units, and the parts that were read, by unit; `None` for one that is not there.
+    split_files: Option<SplitFiles>,
+    split: HashMap<u32, Option<Box<Lines>>>,
+    /// What the other part of a unit refers to in the program, if this is one.
+    bases: Option<UnitBases>,
     /// True once the search took too long: nothing more is read.
     is_over: bool,
     charge: Charge,
@@ -169,42 +114,9 @@ pub(super) struct Lines {
 /// The steps of what a file can have read again and again at the cost of a few bytes each time.
 const AGAIN: u64 = 4;
 
-/// Appends a value to a list, if the charge has room for it.
-fn push<T>(list: &mut Vec<T>, one: T, charge: &mut Charge) -> Result<(), Not> {
-    if list.len() == list.capacity() {
-        // A list is twice as large while it moves; what is large the kernel moves.
-        let more = (list.capacity() / 2).max(64);
-        if !charge.add((more * size_of::<T>()) as u64) {
-            return Err(Not::Room);
-        }
-        list.reserve_exact(more);
-    }
-    list.push(one);
-    Ok(())
-}
-
 fn text(bytes: Bytes<'_>) -> Vec<u8> {
     let bytes = bytes.slice();
     bytes[..bytes.len().min(NAME_MAX)].to_vec()
-}
-
-/// Sorts ranges by their ends, so that the ranges around an address can be found.
-fn sorted(mut ranges: Vec<RangeOf>) -> Vec<RangeOf> {
-    ranges.sort_unstable_by_key(|it| (it.end, it.index, it.begin));
-    let mut least = u64::MAX;
-    for range in ranges.iter_mut().rev() {
-        least = least.min(range.begin);
-        range.least = least;
-    }
-    ranges
-}
-
-/// Returns the ranges around an address, and adds the steps that this took.
-fn around(ranges: &[RangeOf], address: u64, steps: &mut u64) -> Vec<RangeOf> {
-    let first = ranges.partition_point(|it| it.end <= address);
-    let behind = ranges.get(first..).unwrap_or_default();
-    let candidates = behind.iter().take_while(|it| it.least <= address).inspect(|_| *steps += 1);
-    candidates.filter(|it| it.begin <= address).take(64).copied().collect()
 }
 
 /// The attributes of an entry that say where its code is.
@@ -287,7 +199,7 @@ impl Lines {
         let name = file.path.display().to_string();
         for id in SECTIONS {
             match compressed_sections::read(file, id.name(), &mut charge) {
-                Ok(section) => sections.push(section),
+                Ok(section) => sections.push(Arc::new(section)),
                 Err(why) => {
                     budget.remark(format!(
                         "{name}: {why}: its functions have the names of the table of symbols, and no lines"
@@ -300,7 +212,22 @@ impl Lines {
             true => RunTimeEndian::Little,
             false => RunTimeEndian::Big,
         };
-        let mut lines = Lines {
+        let mut lines = Lines::of(name, endian, sections, None, charge);
+        if let Err(not) = lines.read_units() {
+            lines.say(not);
+        }
+        Some(lines).filter(|lines| !lines.is_over)
+    }
+
+    /// Returns debug information of which no unit is known yet.
+    fn of(
+        name: String,
+        endian: RunTimeEndian,
+        sections: Vec<Arc<Vec<u8>>>,
+        bases: Option<UnitBases>,
+        charge: Charge,
+    ) -> Lines {
+        Lines {
             name,
             endian,
             sections,
@@ -309,19 +236,78 @@ impl Lines {
             codes: HashMap::new(),
             tables: RefCell::default(),
             shared: None,
+            split_files: None,
+            split: HashMap::new(),
+            bases,
             is_over: false,
+            budget: Arc::clone(charge.budget()),
             charge,
-            budget: Arc::clone(budget),
-        };
-        if let Err(not) = lines.read_units() {
-            lines.say(not);
         }
-        Some(lines).filter(|lines| !lines.is_over)
     }
 
     /// Sets what the file shares with others, to which its entries refer.
     pub fn set_shared(&mut self, shared: Lines) {
         self.shared = Some(Box::new(shared));
+    }
+
+    /// Sets where the other parts of units are searched, as [`SplitFiles::new`] has it.
+    pub fn set_split_files(
+        &mut self,
+        program: &Path,
+        prefix: Option<&Path>,
+        folder: Option<&Path>,
+    ) {
+        let files = SplitFiles::new(program, prefix, folder, self.endian, &self.budget);
+        self.split_files = Some(files);
+    }
+
+    /// Reads the other part of a unit.
+    fn read_split(&self, link: &SplitLink) -> Option<Lines> {
+        let files = self.split_files.as_ref()?;
+        let part = files.find(link)?;
+        match self.read_part(link, &part) {
+            Ok(lines) => Some(lines),
+            Err(why) => {
+                files.remark(link, &why);
+                None
+            }
+        }
+    }
+
+    fn read_part(&self, link: &SplitLink, part: &SplitPart) -> Result<Lines, String> {
+        let mut charge = Charge::new(&self.budget);
+        let mut sections = Vec::new();
+        for (id, own) in SECTIONS.into_iter().zip(&self.sections) {
+            sections.push(match id {
+                SectionId::DebugAddr | SectionId::DebugRanges => Arc::clone(own),
+                id => part.section(id, &mut charge)?,
+            });
+        }
+        let mut lines = Lines::of(part.path(), self.endian, sections, Some(link.bases), charge);
+        let unit = lines.unit_of_number(link.id);
+        lines.units.push(unit.ok_or_else(|| "it is of another build".to_owned())?);
+        Ok(lines)
+    }
+
+    /// Returns the offset of the other part of a unit that has this number.
+    fn unit_of_number(&self, id: u64) -> Option<usize> {
+        let dwarf = self.dwarf();
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            if !self.budget.steps(8) {
+                return None;
+            }
+            let offset = header.offset().as_debug_info_offset()?.0;
+            let found = match header.type_() {
+                UnitType::SplitCompilation(number) => Some(number.0),
+                UnitType::Compilation => self.unit(&dwarf, offset).ok()?.split_id,
+                _ => continue,
+            };
+            if found == Some(id) {
+                return Some(offset);
+            }
+        }
+        None
     }
 
     /// Keeps a remark on the reason for which something is not known, if the file is the cause.
@@ -356,7 +342,17 @@ impl Lines {
     fn dwarf(&self) -> Dwarf<Bytes<'_>> {
         let section = |id: SectionId| Ok::<_, gimli::Error>(self.section(id));
         // Nothing in it fails.
-        Dwarf::load(section).unwrap_or_default()
+        let mut dwarf = Dwarf::load(section).unwrap_or_default();
+        dwarf.file_type = self.file_type();
+        dwarf
+    }
+
+    fn file_type(&self) -> DwarfFileType {
+        if self.bases.is_some() {
+            DwarfFileType::Dwo
+        } else {
+            DwarfFileType::Main
+        }
     }
 
     /// Returns the table of abbreviations of a unit. The last ones are kept: names are looked up in few units.
@@ -391,20 +387,27 @@ impl Lines {
     fn unit<'l>(&'l self, dwarf: &Dwarf<Bytes<'l>>, offset: usize) -> Result<UnitHead<'l>, Not> {
         let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(offset))?;
         let abbreviations = self.abbreviations(dwarf, &header)?;
+        let (encoding, kind) = (header.encoding(), self.file_type());
+        let ranges_base = DebugRngListsBase::default_for_encoding_and_file(encoding, kind);
+        let of_program = self.bases.filter(|_| encoding.version < 5);
         let mut unit = Unit {
             abbreviations: Arc::clone(&abbreviations),
             name: None,
             comp_dir: None,
             low_pc: 0,
-            str_offsets_base: DebugStrOffsetsBase(0),
-            addr_base: DebugAddrBase(0),
+            str_offsets_base: DebugStrOffsetsBase::default_for_encoding_and_file(encoding, kind),
+            addr_base: self.bases.map_or(DebugAddrBase(0), |bases| bases.addresses),
             loclists_base: DebugLocListsBase(0),
-            rnglists_base: DebugRngListsBase(0),
+            rnglists_base: of_program.map_or(ranges_base, |bases| bases.ranges),
             line_program: None,
             dwo_id: None,
             header,
         };
         let (mut name, mut folder, mut low, mut line_at) = (None, None, None, None);
+        let (mut split_name, mut split_id) = (None, None);
+        if let UnitType::Skeleton(id) | UnitType::SplitCompilation(id) = unit.header.type_() {
+            split_id = Some(id.0);
+        }
         let mut of_code = Vec::new();
         let header = unit.header;
         let mut entries = header.entries_raw(&abbreviations, None)?;
@@ -419,6 +422,8 @@ impl Lines {
                 (dw::DW_AT_name, value) => name = Some(value),
                 (dw::DW_AT_comp_dir, value) => folder = Some(value),
                 (dw::DW_AT_stmt_list, AttributeValue::DebugLineRef(at)) => line_at = Some(at.0),
+                (dw::DW_AT_dwo_name | dw::DW_AT_GNU_dwo_name, value) => split_name = Some(value),
+                (dw::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => split_id = Some(id.0),
                 (_, AttributeValue::DebugStrOffsetsBase(base)) => unit.str_offsets_base = base,
                 (_, AttributeValue::DebugAddrBase(base)) => unit.addr_base = base,
                 (_, AttributeValue::DebugRngListsBase(base)) => unit.rnglists_base = base,
@@ -435,12 +440,14 @@ impl Lines {
         let string = |value| self.string(dwarf, &unit, value);
         let (name, folder) = (name.and_then(string), folder.and_then(string));
         let low = low.and_then(|value| dwarf.attr_address(&unit, value).ok().flatten());
+        let split_name = split_name.and_then(string);
+        let low = low.or_else(|| self.bases.map(|bases| bases.low));
         (unit.name, unit.comp_dir, unit.low_pc) = (name, folder, low.unwrap_or(0));
         let mut place = CodePlace::default();
         for (at, value) in of_code {
             place.attribute(dwarf, &unit, at, value);
         }
-        Ok(UnitHead { unit, line_at, place })
+        Ok(UnitHead { unit, line_at, place, split_name, split_id })
     }
 
     /// Reads the offsets of units, and their ranges of code.
@@ -512,12 +519,22 @@ impl Lines {
     /// Reads the code of a unit. Parts that are too large are left out with a remark.
     fn read_code(&mut self, index: u32) -> UnitCode {
         let mut code = UnitCode::new(&self.budget);
+        let offset = self.units.get(index as usize).copied().unwrap_or(usize::MAX);
+        let link = match self.split_files {
+            Some(_) => self.unit(&self.dwarf(), offset).ok().and_then(|head| head.split_link()),
+            None => None,
+        };
+        if let Some(link) = link {
+            self.split.insert(index, self.read_split(&link).map(Box::new));
+        }
         let (functions, rows) = {
             let dwarf = self.dwarf();
-            let offset = self.units.get(index as usize).copied().unwrap_or(usize::MAX);
             match self.unit(&dwarf, offset) {
                 Ok(head) => {
-                    let functions = self.read_functions(&dwarf, &head.unit, &mut code);
+                    let functions = match self.split.get(&index) {
+                        Some(Some(part)) => part.read_functions_of_part(&mut code),
+                        _ => self.read_functions(&dwarf, &head.unit, &mut code),
+                    };
                     if functions.is_err() {
                         code.clear_functions();
                     }
@@ -536,6 +553,13 @@ impl Lines {
         code.nested.sort_unstable_by_key(|it| (it.function, it.begin, it.end));
         code.sequences.sort_unstable_by_key(|it| it.begin);
         code
+    }
+
+    /// Reads the functions of a unit of which this is the other part.
+    fn read_functions_of_part(&self, code: &mut UnitCode) -> Result<(), Not> {
+        let dwarf = self.dwarf();
+        let head = self.unit(&dwarf, self.units.first().copied().ok_or(Not::Said)?)?;
+        self.read_functions(&dwarf, &head.unit, code)
     }
 
     /// Reads the functions of a unit, in one pass through its entries.
@@ -729,7 +753,7 @@ impl Lines {
 
     fn section(&self, id: SectionId) -> Bytes<'_> {
         let at = SECTIONS.iter().position(|one| *one == id);
-        let bytes = at.and_then(|at| self.sections.get(at)).map_or(&[][..], Vec::as_slice);
+        let bytes = at.and_then(|at| self.sections.get(at)).map_or(&[][..], |it| &it[..]);
         EndianSlice::new(bytes, self.endian)
     }
 
@@ -782,6 +806,9 @@ impl Lines {
     /// Returns the name in a function's entry, or in one of the entries that it refers to, which may be in the file that
     /// several files share.
     fn name(&self, index: u32, entry: usize) -> Result<Option<Vec<u8>>, Not> {
+        if let Some(Some(part)) = self.split.get(&index) {
+            return part.name(0, entry);
+        }
         let mut lines = self;
         let mut dwarf = lines.dwarf();
         let offset = self.units.get(index as usize).copied().ok_or(Not::Said)?;
@@ -901,61 +928,24 @@ struct UnitHead<'l> {
     unit: Unit<Bytes<'l>>,
     line_at: Option<usize>,
     place: CodePlace<'l>,
+    /// The name of the file with the unit's other part, and the number that both parts have.
+    split_name: Option<Bytes<'l>>,
+    split_id: Option<u64>,
 }
 
-impl UnitCode {
-    fn new(budget: &Arc<Budget>) -> UnitCode {
-        UnitCode {
-            ranges: Vec::new(),
-            functions: Vec::new(),
-            inlined: Vec::new(),
-            nested: Vec::new(),
-            rows: Vec::new(),
-            sequences: Vec::new(),
-            paths: HashMap::new(),
-            charge: Charge::new(budget),
-        }
-    }
-
-    fn clear_functions(&mut self) {
-        (self.ranges, self.functions) = (Vec::new(), Vec::new());
-        (self.inlined, self.nested) = (Vec::new(), Vec::new());
-        self.charge.give(u64::MAX);
-    }
-
-    /// Returns the file and line of an address.
-    fn line_at(&self, address: u64) -> Option<(u32, u32)> {
-        let behind = self.sequences.partition_point(|it| it.begin <= address);
-        let sequence = self.sequences.get(behind.checked_sub(1)?)?;
-        if address >= sequence.end {
-            return None;
-        }
-        let rows = self.rows.get(sequence.first..sequence.first.checked_add(sequence.rows)?)?;
-        let behind = rows.partition_point(|row| row.address <= address);
-        rows.get(behind.checked_sub(1)?).map(|row| (row.file, row.line))
-    }
-
-    /// Returns the calls at an address that were inlined into a function, the innermost first; none if the outermost one
-    /// is unknown.
-    fn calls_at(&self, function: u32, address: u64, steps: &mut u64) -> Vec<InlinedCall> {
-        let mut at = |list: &[InlinedCall], most: usize| {
-            let first = list.partition_point(|it| it.function < function);
-            let of_function = list.get(first..).unwrap_or_default().iter();
-            // They are in the order of their begins.
-            let before =
-                of_function.take_while(|it| it.function == function && it.begin <= address);
-            let counted = before.inspect(|_| *steps += 1);
-            let found = counted.filter(|it| address < it.end).take(most).copied();
-            found.collect::<Vec<_>>()
-        };
-        let mut calls = at(&self.inlined, 1);
-        if !calls.is_empty() {
-            calls.extend(at(&self.nested, INLINED_MAX));
-            calls.sort_by_key(|call| std::cmp::Reverse(call.depth));
-            // Of code that is damaged or shared, one call of each depth.
-            calls.dedup_by_key(|call| call.depth);
-        }
-        calls
+impl UnitHead<'_> {
+    /// Returns the unit's reference to its other part; `None` if it has all in one.
+    fn split_link(&self) -> Option<SplitLink> {
+        Some(SplitLink {
+            name: text(self.split_name?),
+            folder: self.unit.comp_dir.map_or_else(Vec::new, text),
+            id: self.split_id?,
+            bases: UnitBases {
+                low: self.unit.low_pc,
+                addresses: self.unit.addr_base,
+                ranges: self.unit.rnglists_base,
+            },
+        })
     }
 }
 

@@ -37,11 +37,14 @@ mod objects_before_dump;
 mod process_objects;
 pub(crate) mod recorder_frames;
 mod source;
+mod split_units;
 mod stack_fields;
 mod stacks;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod traced_path;
+mod unit_code;
 mod unwind;
 mod unwind_table;
 mod variables;

@@ -187,6 +187,13 @@ impl Symbols {
         self.lines.is_some()
     }
 
+    /// Sets where files with parts of the debug information are searched.
+    pub fn set_split_files(&mut self, prefix: Option<&Path>, folder: Option<&Path>) {
+        if let Some(lines) = &mut self.lines {
+            lines.set_split_files(&self.path, prefix, folder);
+        }
+    }
+
     /// Sets the debug information that the file shares with others.
     pub fn set_shared(&mut self, shared: &ElfFile) {
         let Some(lines) = &mut self.lines else { return };

@@ -12,19 +12,9 @@ fn lines(sections: &[(SectionId, &[u8])], steps: u64) -> Lines {
         let found = sections.iter().find(|(one, _)| *one == id);
         found.map_or_else(Vec::new, |(_, bytes)| bytes.to_vec())
     };
-    let mut lines = Lines {
-        name: "file".to_owned(),
-        endian: RunTimeEndian::Little,
-        sections: SECTIONS.into_iter().map(of).collect(),
-        units: Vec::new(),
-        ranges: Vec::new(),
-        codes: HashMap::new(),
-        tables: RefCell::default(),
-        shared: None,
-        is_over: false,
-        charge: Charge::new(&budget),
-        budget,
-    };
+    let sections = SECTIONS.into_iter().map(|id| Arc::new(of(id))).collect();
+    let charge = Charge::new(&budget);
+    let mut lines = Lines::of("file".to_owned(), RunTimeEndian::Little, sections, None, charge);
     if let Err(not) = lines.read_units() {
         lines.say(not);
     }
