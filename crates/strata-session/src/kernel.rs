@@ -34,7 +34,6 @@ use strata_collect::{Arrival, Counts, Keep, Kinds, Pump, PumpOrder};
 use strata_ctf::kernel_symbols;
 use strata_kernel::mapped_code::{ChangePlace, Mapped};
 use strata_kernel::session::{check as check_kernel, FlawCounts, KernelSession, RecordingSpec};
-use strata_kernel::uprobe::{parse_for, ProbeError};
 use strata_kernel::{
     cpu_samples, syscalls, Follow, Probe, RecordedProcesses, SelectedEvent, Tracked,
     UnrecordedEvent, ARGV_BYTES,
@@ -74,7 +73,7 @@ mod detach_process;
 mod event_selection;
 mod jit_names;
 mod name_tracking;
-mod probes;
+pub mod probes;
 mod record_options;
 mod source;
 pub mod statedump;
@@ -322,16 +321,7 @@ impl KernelLayer {
         if asked.probes.is_empty() {
             return Ok(());
         }
-        // A column says where the mistake is only if there is one probe.
-        let failed = |error: ProbeError| {
-            let rule = error.spec().to_owned();
-            let cause = Box::new(SessionError::Probe(Box::new(error)));
-            match &asked.probes[..] {
-                [_] => *cause,
-                _ => SessionError::OfRule { rule, cause },
-            }
-        };
-        let probes = parse_for(&asked.probes, pids).map_err(failed)?;
+        let probes = probes::resolve(&asked.probes, pids)?;
         self.remarks = probes.remarks;
         self.selected += probes.events.len() as u64;
         let filter = &asked.filter;

@@ -49,6 +49,7 @@ pub use daemon::slots::Slots;
 pub use error::SessionError;
 pub use kernel::count;
 pub use kernel::default_events::{of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES};
+pub use kernel::probes::resolve as resolve_probes;
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
 pub use output::folder::{group_folder, has_parts, is_trusted_user, show_to_group, time_name};

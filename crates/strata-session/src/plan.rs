@@ -672,7 +672,7 @@ impl Plan {
                 return Err(PlanError::Options(OptionsError::Rate { found }));
             }
             event.check_slower()?;
-            event.parse(channel.layer)?;
+            event.parse(channel.layer, !self.transient.is_none())?;
         }
         check_contexts(channel)?;
         let options = self.fixed(channel);
@@ -818,10 +818,10 @@ impl EventRule {
     }
 
     /// # Errors
-    /// The text is not exactly one valid rule.
-    fn parse(&self, layer: LayerOf) -> Result<(), PlanError> {
+    /// The text is not exactly one valid rule. `ends_with_process`: see [`strata_kernel::uprobe::check`].
+    fn parse(&self, layer: LayerOf, ends_with_process: bool) -> Result<(), PlanError> {
         if self.probe {
-            return self.parse_probe();
+            return self.parse_probe(ends_with_process);
         }
         let texts: Vec<&str> =
             [&self.rule].into_iter().chain(&self.exclude).map(String::as_str).collect();
@@ -843,9 +843,9 @@ impl EventRule {
         Err(PlanError::NoRule { rule: self.rule.clone(), what, near: String::new() })
     }
 
-    fn parse_probe(&self) -> Result<(), PlanError> {
+    fn parse_probe(&self, ends_with_process: bool) -> Result<(), PlanError> {
         let rule = || self.rule.clone();
-        let checked = strata_kernel::uprobe::check(&self.rule);
+        let checked = strata_kernel::uprobe::check(&self.rule, ends_with_process);
         checked.map_err(|cause| PlanError::Probe { rule: rule(), cause: Box::new(cause) })?;
         let what = match (self.exclude.is_empty(), self.sample) {
             (false, _) => "a probe is one event, of which nothing is left out. Leave --exclude out",

@@ -46,20 +46,16 @@ impl RecordFlags {
             Some((flag, _)) => return Ok(Err(flag)),
             None => {}
         }
-        match self.ends_with_process() {
-            Some("a COMMAND") if self.keep => bail!(
-                "--keep and a COMMAND: a session that is made again has no command. Leave it out, and start it by itself: all \
-                 programs are recorded"
-            ),
-            Some(flag) if self.keep => bail!(
-                "--keep and {flag}: its number may be another process' by then. Leave it out, and choose whom with `strata track`: \
-                 by name, user or cgroup"
-            ),
-            Some(flag) if !self.retention().is_none() => bail!(
-                "--keep-count, --keep-size and {flag}: these limit what a session leaves that is made again after a kill, and this \
-                 one is not. Use --rotate-count for parts of its trace"
-            ),
-            _ => {}
+        if let Some((flag, why)) = self.first_that_ends() {
+            if self.keep {
+                bail!("--keep and {flag}: {why}");
+            }
+            if !self.retention().is_none() {
+                bail!(
+                    "--keep-count, --keep-size and {flag}: these limit what a session leaves that is made again after a kill, and this \
+                     one is not. Use --rotate-count for parts of its trace"
+                );
+            }
         }
         let of_end =
             [("--duration", self.duration.is_some()), ("--max-size", self.max_size.is_some())];
@@ -101,7 +97,7 @@ impl RecordFlags {
         let asked = options.kernel.as_ref().map(|kernel| &kernel.probes[..]).unwrap_or_default();
         let probes = for_session(asked)?;
         // Report a probe that cannot be made before there is a session.
-        remarks.extend(uprobe::parse_all(&probes)?.remarks);
+        remarks.extend(strata_session::resolve_probes(&probes, &pids)?.remarks);
         let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());
         let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
         let is_samples_only = options.kernel.as_ref().is_some_and(|kernel| kernel.samples_only);
@@ -183,6 +179,17 @@ impl RecordFlags {
         let duration_ms = duration.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
         plan.until = Until { duration_ms, max_bytes: self.max_size };
         plan.min_free = (self.min_free != MinFree::default()).then_some(self.min_free);
+        plan.transient = Transient {
+            command: self.command.clone(),
+            pids,
+            everyone: self.all,
+            all_processes: self.all_processes,
+            libc: self.libc.clone(),
+            wait_descendants: self.wait_descendants,
+            kernel_by_default: is_by_default,
+            no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
+            has_places: self.has_places(),
+        };
         let mut plan = plan.changed(&Change::Several(changes))?;
         for channel in &mut plan.channels {
             let overwrites = matches!(self.mode, ModeFlag::Overwrite) && !self.snapshot;
@@ -194,40 +201,47 @@ impl RecordFlags {
                 channel.num_subbuf = self.kernel_num_subbuf;
             }
         }
-        plan.transient = Transient {
-            command: self.command.clone(),
-            pids,
-            everyone: self.all,
-            all_processes: self.all_processes,
-            libc: self.libc.clone(),
-            wait_descendants: self.wait_descendants,
-            kernel_by_default: is_by_default,
-            no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
-        };
         plan.check()?;
         Ok(Planned { plan, may_lack_kernel, no_kernel, remarks })
     }
 
     /// Returns what ends with the session's process, if anything does: a session with it is not made again after a kill.
     pub fn ends_with_process(&self) -> Option<&'static str> {
-        let command = (!self.command.is_empty()).then_some("a COMMAND");
-        command.or((!self.pid.is_empty()).then_some("--pid"))
+        self.first_that_ends().map(|(flag, _)| flag)
+    }
+
+    fn has_places(&self) -> bool {
+        self.probe.iter().any(|text| uprobe::is_within(text))
+    }
+
+    /// Returns the first flag that ends with the session's process, and why `--keep` is not possible with it.
+    fn first_that_ends(&self) -> Option<(&'static str, &'static str)> {
+        let all = [
+            (
+                "a COMMAND",
+                !self.command.is_empty(),
+                "a session that is made again has no command. Leave it out, and start it by itself: all programs are recorded",
+            ),
+            (
+                "--pid",
+                !self.pid.is_empty(),
+                "its number may be another process' by then. Leave it out, and choose whom with `strata track`: by name, user or \
+                 cgroup",
+            ),
+            (
+                "--probe with an OFFSET or address",
+                self.has_places(),
+                "its file may be another one when the session is made again. Name a function",
+            ),
+        ];
+        let first = all.into_iter().find(|(_, is_given, _)| *is_given);
+        first.map(|(flag, _, why)| (flag, why))
     }
 
     /// Returns the first flag that cannot be part of a plan, with the reason.
     fn not_of_plan(&self) -> Option<(&'static str, &'static str)> {
         let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
         let all = [
-            (
-                "--probe with an OFFSET or address",
-                self.probe.iter().any(|text| uprobe::is_within(text)),
-                "its file may be another one when the session is made again. Name a function",
-            ),
-            (
-                "--pid with --probe",
-                !self.pid.is_empty() && (!self.probe.is_empty() || self.hypervisor.is_some()),
-                "the file that a process has loaded is found once, at the beginning. Leave one of them out",
-            ),
             ("--guest", !self.guest.is_empty(), no_other),
             ("--relay", self.relay.relay.is_some(), no_other),
         ];
@@ -341,14 +355,15 @@ mod tests {
             let text = plan(words).unwrap_err();
             assert!(text.contains(said), "{words:?}: {text}");
         }
-        // Without --keep it is recorded all the same, by a session that has none.
-        for (words, flag) in [
-            (&["--probe", "uprobe:c:malloc+4"][..], "--probe with an OFFSET or address"),
-            (&["--relay", "tcp:host:1"], "--relay"),
-            (&["-p", "1", "--probe", "uprobe:c:malloc"], "--pid with --probe"),
-        ] {
-            assert_eq!(planned(words).unwrap_err(), format!("no plan: {flag}"));
+        // Without --keep it is recorded all the same, and not made again after a kill.
+        for words in
+            [&["--probe", "uprobe:c:malloc+4"][..], &["-p", "1", "--probe", "uprobe:c:malloc"]]
+        {
+            assert!(!planned(words).unwrap().plan.transient.is_none(), "{words:?}");
         }
+        assert!(planned(&["--probe", "uprobe:c:malloc"]).unwrap().plan.transient.is_none());
+        let relayed = planned(&["--relay", "tcp:host:1"]).unwrap_err();
+        assert_eq!(relayed, "no plan: --relay");
         let alone = Flags::try_parse_from(["strata", "record", "--keep"]).unwrap_err().to_string();
         assert!(alone.contains("--background"), "{alone}");
     }

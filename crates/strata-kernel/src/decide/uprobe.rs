@@ -82,17 +82,27 @@ pub fn parse_for<S: AsRef<str>>(specs: &[S], pids: &[u32]) -> Result<Probes, Pro
     let mut probes = Probes::default();
     let mut names = TakenNames::default();
     for text in specs {
-        let spec = ProbeSpec::parse(text.as_ref())?;
-        let added = add(&spec, &mut probes, &mut names);
-        let has_other = !pids.is_empty() && add_loaded(&spec, pids, &mut probes, &mut names)?;
-        match added {
-            // No file has the name any more, but a process has loaded the one that had.
-            Err(error) if has_other && error.is_not_found() => {}
-            Err(error) if has_other => probes.remarks.push(error.to_string()),
-            added => added?,
-        }
+        add_for(&ProbeSpec::parse(text.as_ref())?, pids, &mut probes, &mut names)?;
     }
     Ok(probes)
+}
+
+/// Adds the probe in its file, and in files that these processes have loaded in place of it.
+fn add_for(
+    spec: &ProbeSpec<'_>,
+    pids: &[u32],
+    probes: &mut Probes,
+    names: &mut TakenNames,
+) -> Result<(), ProbeError> {
+    let added = add(spec, probes, names);
+    let has_other = !pids.is_empty() && add_loaded(spec, pids, probes, names)?;
+    match added {
+        // No file has the name any more, but a process has loaded the one that had.
+        Err(error) if has_other && error.is_not_found() => {}
+        Err(error) if has_other => probes.remarks.push(error.to_string()),
+        added => added?,
+    }
+    Ok(())
 }
 
 /// Adds the probe in files that these processes have loaded in place of the present one. Returns whether there are any.
@@ -127,16 +137,17 @@ fn add_loaded(
     Ok(probes.events.len() > before)
 }
 
-/// Checks that a session that stays can have the probe, without reading any file.
+/// Checks that a session can have the probe, without reading any file. `ends_with_process`: true for a session that is
+/// never made again. Only it can have a probe at a place within a function, which is right for the present file alone.
 ///
 /// # Errors
-/// The text is no probe, the path of its file does not begin with `/`, or it is at a place within a function.
-pub fn check(text: &str) -> Result<(), ProbeError> {
+/// The text is no probe, the path of its file does not begin with `/`, or the session cannot have its place.
+pub fn check(text: &str, ends_with_process: bool) -> Result<(), ProbeError> {
     let spec = ProbeSpec::parse(text)?;
     if is_relative(spec.binary) {
         return Err(spec.error(spec.binary, ProbeProblem::Relative(spec.binary.to_owned())));
     }
-    match place_within(&spec) {
+    match place_within(&spec).filter(|_| !ends_with_process) {
         Some(place) => Err(spec.error(place, ProbeProblem::Place(place.to_owned()))),
         None => Ok(()),
     }

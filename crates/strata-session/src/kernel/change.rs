@@ -422,13 +422,17 @@ fn check_probes(rules: &[LayerRule], known: &KnownProbes) -> Result<(), SessionE
     Ok(())
 }
 
-/// Checks the probes named in `new` among `all` probes of a channel.
+/// Checks the probes named in `new` among `all` probes of a channel, whose session records these processes, or any.
 ///
 /// # Errors
 /// A new probe cannot be created next to the others, or none of its events passes its filter.
-pub(crate) fn check_new_probes(all: &[LayerRule], new: &[String]) -> Result<(), SessionError> {
+pub(crate) fn check_new_probes(
+    all: &[LayerRule],
+    new: &[String],
+    pids: &[u32],
+) -> Result<(), SessionError> {
     let is_new = |text: &String| new.contains(text);
-    let mut known = KnownProbes::default();
+    let mut known = KnownProbes::of_processes(pids);
     let found = probed(all, &mut known, &Contexts::default())?;
     match found.failed.into_iter().find(|(text, _)| is_new(text)) {
         Some((text, error)) => Err(wrong_probe(&text, error)),

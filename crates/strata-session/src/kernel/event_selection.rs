@@ -120,7 +120,7 @@ impl BegunLayer {
             stop: stop.clone(),
             known: HashMap::new(),
             probes: Vec::new(),
-            of_rules: KnownProbes::default(),
+            of_rules: KnownProbes::of_processes(&options.pids),
             contexts: Contexts::default(),
             tracked: Tracked::default(),
             named: Vec::new(),

@@ -3,13 +3,29 @@
 use std::collections::HashMap;
 
 use strata_filter::Filter;
-use strata_kernel::uprobe::{KnownProbes, ProbeError};
+use strata_kernel::uprobe::{parse_for, KnownProbes, ProbeError, Probes};
 use strata_kernel::{CallStacks, Contexts, KernelEvent, SelectedEvent};
 
 use super::record_options::EndRecords;
 use crate::error::SessionError;
 use crate::report::KernelRuleReport;
 use crate::session::layer::LayerRule;
+
+/// Resolves the probes of a request, for these running processes if there are any.
+///
+/// # Errors
+/// One of the texts is no probe, or its file has no such place.
+pub fn resolve(texts: &[String], pids: &[u32]) -> Result<Probes, SessionError> {
+    parse_for(texts, pids).map_err(|error: ProbeError| {
+        let rule = error.spec().to_owned();
+        let cause = Box::new(SessionError::Probe(Box::new(error)));
+        // A column says where the mistake is only if there is one probe.
+        match texts {
+            [_] => *cause,
+            _ => SessionError::OfRule { rule, cause },
+        }
+    })
+}
 
 /// The events that rules for probes select, with reports.
 #[derive(Default)]

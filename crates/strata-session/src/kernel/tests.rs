@@ -380,7 +380,9 @@ fn new_probes_are_looked_at_beside_the_others_and_those_are_not_to_blame() {
     let gone = rule("uprobe:/no/such/file:f", None);
     let refused = |all: &[&LayerRule], new: &LayerRule| {
         let all: Vec<LayerRule> = all.iter().map(|one| (*one).clone()).collect();
-        check_new_probes(&all, std::slice::from_ref(&new.text)).err().map(|error| error.in_a_line())
+        check_new_probes(&all, std::slice::from_ref(&new.text), &[])
+            .err()
+            .map(|error| error.in_a_line())
     };
     assert_eq!(refused(&[&one], &one), None);
     // That of before is not there any more.

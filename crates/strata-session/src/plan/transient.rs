@@ -27,18 +27,25 @@ pub struct Transient {
     pub kernel_by_default: bool,
     /// Why the kernel is not recorded, if it would have been by default.
     pub no_kernel: Option<NoKernel>,
+    /// True if a probe is at a place within a function, which is right for the present file only.
+    pub has_places: bool,
 }
 
 impl Transient {
     /// Returns whether nothing of the session ends with its process, so that the session can be restored from its plan.
     #[must_use]
     pub fn is_none(&self) -> bool {
+        self.is_of_any_process() && !self.has_places
+    }
+
+    /// Returns whether neither a command nor processes are named.
+    fn is_of_any_process(&self) -> bool {
         self.command.is_empty() && self.pids.is_empty()
     }
 
     /// Returns whether every process is recorded.
     pub(crate) fn is_everyone(&self) -> bool {
-        self.everyone || self.is_none()
+        self.everyone || self.is_of_any_process()
     }
 
     /// Returns the options for the processes that are named here.

@@ -1,6 +1,6 @@
 //! The probes of a session that stays. Probes can be added and removed while it records.
 
-use crate::decide::uprobe::add;
+use crate::decide::uprobe::add_for;
 use crate::decide::uprobe::error::ProbeError;
 use crate::decide::uprobe::events::TakenNames;
 use crate::decide::uprobe::resolved_probes::Probes;
@@ -15,9 +15,18 @@ use std::sync::Arc;
 pub struct KnownProbes {
     probes: HashMap<String, Arc<Probes>>,
     names: TakenNames,
+    /// Processes whose loaded files are probed as well.
+    pids: Vec<u32>,
 }
 
 impl KnownProbes {
+    /// Creates the probes of a session that records these processes, or any if there are none: files that they have
+    /// loaded under the name of a probe's file are probed as well.
+    #[must_use]
+    pub fn of_processes(pids: &[u32]) -> KnownProbes {
+        KnownProbes { pids: pids.to_vec(), ..KnownProbes::default() }
+    }
+
     /// Forgets all probes except `texts`, which are still requested.
     pub fn keep(&mut self, texts: &[&str]) {
         self.probes.retain(|text, _| texts.contains(&text.as_str()));
@@ -41,7 +50,7 @@ impl KnownProbes {
             return Ok((known, false));
         }
         let (mut probes, mut names) = (Probes::default(), self.names.clone());
-        add(&ProbeSpec::parse(text)?, &mut probes, &mut names)?;
+        add_for(&ProbeSpec::parse(text)?, &self.pids, &mut probes, &mut names)?;
         let probes = Arc::new(probes);
         self.probes.insert(text.to_owned(), Arc::clone(&probes));
         self.names = names;

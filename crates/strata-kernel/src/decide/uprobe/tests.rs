@@ -432,23 +432,24 @@ fn probe_of_a_session_has_a_path_from_the_root_or_a_name() {
         ("n=usdt: a/../x :p:*(a:u8)", format!("n=usdt:{here}/a/../x:p:*(a:u8)")),
     ] {
         assert_eq!(absolute(text).unwrap(), whole);
-        check(&whole).unwrap();
+        check(&whole, false).unwrap();
         // No file is looked at: it need not be there.
         assert_eq!(absolute(&whole).unwrap(), whole);
     }
-    let error = check("uretprobe:./x:f").unwrap_err();
+    let error = check("uretprobe:./x:f", true).unwrap_err();
     assert!(error.to_string().contains("'./x' is a path from a folder"), "{error}");
     assert_eq!(error.span(), 10..13);
     // An address is one of this file alone.
     for (text, place) in [("uprobe:c:f+4", "'f+4'"), ("n=uprobe:/a:0x40(b:u8)", "'0x40'")] {
-        let error = check(text).unwrap_err().to_string();
+        let error = check(text, false).unwrap_err().to_string();
         assert!(error.contains(&format!("{place} is a place in the file")), "{error}");
         assert!(is_within(text));
+        check(text, true).unwrap();
     }
-    check("uprobe:c:f+0(b:u8)").unwrap();
+    check("uprobe:c:f+0(b:u8)", false).unwrap();
     assert!(!is_within("uprobe:c:f") && !is_within("usdt:c:a:b") && !is_within("f+4"));
     for text in ["", "kprobe:./a:b", "uprobe:./a", "!uprobe:./a:b"] {
-        assert!(absolute(text).is_err() && check(text).is_err(), "{text}");
+        assert!(absolute(text).is_err() && check(text, true).is_err(), "{text}");
     }
     assert_eq!(name_of("slow=uprobe:/a:b"), Some("slow"));
     assert_eq!((name_of("uprobe:/a:b=c"), name_of("slow")), (None, None));
