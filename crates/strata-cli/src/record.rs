@@ -1,4 +1,4 @@
-//! The command `strata record`: runs the session, and prints its messages.
+//! The command `strata record` in the foreground: runs the session, and prints its messages.
 
 use std::thread;
 use std::time::Duration;
@@ -6,11 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use strata_session::preload;
 use strata_session::report::{Notice, Report};
+use strata_session::some_are_there;
 use strata_session::stop::Stop;
-use strata_session::{controls, some_are_there, ControlServer, SessionOf};
 
 use crate::flags::RecordFlags;
-use crate::sessions::background;
 use crate::sessions::busy_line::Answer;
 use crate::stdout;
 use crate::talk;
@@ -54,23 +53,6 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let live = Live::open(&flags.live, &stop)?;
-    let (controls, orders) = controls();
-    let server = match &flags.background {
-        Some(name) => {
-            let of = SessionOf::Record;
-            background::leave_terminal();
-            let claim = background::claim(name)?;
-            Some(ControlServer::open(
-                claim,
-                of,
-                controls,
-                &stop,
-                (flags.group.as_deref(), None),
-                talk::warn,
-            )?)
-        }
-        None => None,
-    };
     let answer = Answer::new(line, flags.quiet, &stop);
     let mut hear = |notice| {
         answer.hear(&notice);
@@ -103,42 +85,26 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         };
         // Without this thread, nobody answers the user while the session is busy, but it still follows requests.
         let _ = thread::Builder::new().name("strata-talk".to_owned()).spawn_scoped(scope, talker);
-        if let Some(server) = &server {
-            let serve = || {
-                // This thread answers requests of this user, and needs no further rights.
-                strata_session::give_up_rights();
-                server.serve();
-            };
-            thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
-        }
         let shown = live.as_ref().map(|live| {
             scope.spawn(move || {
                 strata_session::give_up_rights();
                 live.run()
             })
         });
-        let result = strata_session::record_with(&options, &stop, &orders, &mut hear);
+        let result = strata_session::record(&options, &stop, &mut hear);
         if let Some(live) = &live {
             live.end();
         }
         if let Some(message) = shown.and_then(|shown| shown.join().ok()).flatten() {
             answer.say(&message);
         }
-        // From here on, requests are refused because the recording is over, and do not wait.
-        drop(orders);
         answer.end();
-        if let Some(server) = &server {
-            server.close();
-        }
-        Ok::<_, anyhow::Error>(result)
+        result
     });
     // Detaching continues after the end of this program.
-    let report = result??.report;
-    if let Some(server) = &server {
-        server.keep_verdict(&report);
-    }
+    let report = result?.report;
     say(&report, flags.quiet || unkept.is_some());
-    if flags.background.is_none() && flags.answer.is_json() {
+    if flags.answer.is_json() {
         let facts = serde_json::json!({ "state": "ended", "report": report.verdict() });
         stdout::json("record", &facts)?;
     }

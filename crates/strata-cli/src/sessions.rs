@@ -166,8 +166,7 @@ fn check_keep(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Runs `strata record --background NAME`: makes a session from the flags, and starts it at once. If a plan cannot
-/// express the flags, the session is a recording that ends with its process.
+/// Runs `strata record --background NAME`: makes a session from the flags, and starts it at once.
 pub fn record(flags: &RecordFlags) -> Result<u8> {
     let name = flags.background.as_deref().unwrap_or_default();
     // Check first what may fail, so that no session is begun in vain.
@@ -178,18 +177,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         false => preload_advice::programs(&flags.libc)?,
     };
     let mut begun = BegunSession { name, flags, remarks: Vec::new() };
-    let Planned { mut plan, may_lack_kernel, no_kernel, remarks } = match flags.planned()? {
-        Ok(planned) => planned,
-        Err(_) if flags.of_session => return record::run(flags),
-        Err(flag) => {
-            let spawned = background::spawn(name, flags.has_command(), Until::Records)?;
-            let no_plan = format!(
-                ". It has no plan, because of {flag}: it stays as it is, and is not made again if it is killed"
-            );
-            begun.remarks.extend(programs);
-            return begun.end(spawned, Some(&no_plan), None);
-        }
-    };
+    let Planned { mut plan, may_lack_kernel, no_kernel, remarks } = flags.planned()?;
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
     plan.to = plan.to.map(absolute_to).transpose()?;
     check_keep(&plan)?;
@@ -230,7 +218,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
             "the kernel goes on if that is killed, and `strata start {name}` takes it up again"
         ));
     }
-    begun.end(spawned, None, no_kernel.map(|one| one.why))
+    begun.end(spawned, no_kernel.map(|one| one.why))
 }
 
 /// The answer of `strata record --background` about the session that it has begun.
@@ -247,14 +235,9 @@ impl BegunSession<'_> {
         !self.flags.of_session && !self.flags.quiet && !self.flags.answer.is_json()
     }
 
-    /// Prints the answer. `spawned` is the session's process id or its exit status. `no_plan` is a message if the
-    /// session has no plan. `no_kernel` is the reason why the kernel is not recorded, if it is known.
-    fn end(
-        self,
-        spawned: Result<u32, u8>,
-        no_plan: Option<&str>,
-        no_kernel: Option<String>,
-    ) -> Result<u8> {
+    /// Prints the answer. `spawned` is the session's process id or its exit status. `no_kernel` is the reason why the
+    /// kernel is not recorded, if it is known.
+    fn end(self, spawned: Result<u32, u8>, no_kernel: Option<String>) -> Result<u8> {
         let is_json = self.flags.answer.is_json();
         let (pid, state, status) = match spawned {
             Ok(pid) => (Some(pid), "recording", 0),
@@ -266,23 +249,21 @@ impl BegunSession<'_> {
         let said = said_so_far(self.name)?;
         if is_json {
             let facts = json!({
-                "pid": pid, "state": state, "has_plan": no_plan.is_none(), "no_kernel": no_kernel,
+                "pid": pid, "state": state, "has_plan": true, "no_kernel": no_kernel,
                 "remarks": self.remarks, "said": String::from_utf8_lossy(&said),
             });
             let facts = facts.as_object().cloned().unwrap_or_default();
             done(&self.flags.answer, self.name, facts, String::new());
             return Ok(status);
         }
-        if no_plan.is_none() {
-            talk::said(&said).context("cannot write to stderr")?;
-        }
+        talk::said(&said).context("cannot write to stderr")?;
         if let (true, Some(pid)) = (self.talks(), pid) {
             let history = match self.flags.snapshot {
                 true => history_text(&Folder::open()?, self.name),
                 false => None,
             };
             let history = history.map_or_else(String::new, |(text, _)| text);
-            tell(background::began(self.name, pid) + &history + no_plan.unwrap_or_default());
+            tell(background::began(self.name, pid) + &history);
             self.remarks.into_iter().for_each(tell);
         }
         Ok(status)
@@ -355,7 +336,9 @@ pub fn stand(
             manager.hear(&notice, Instant::now());
         }
         let weight = match notice {
-            Notice::WaitingForCommand { .. } | Notice::WaitingForDescendants => Weight::Talk,
+            Notice::WaitingForCommand { .. }
+            | Notice::WaitingForDescendants
+            | Notice::WaitingForHost { .. } => Weight::Talk,
             Notice::NoKernel(_) if tells_at_end => return,
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
             Notice::NoSuchEvent(_)

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::Inside;
+use strata_model::LossMode;
 use strata_user::Clock;
 
 use crate::daemon::fdstore_rings::count_left;
@@ -33,6 +34,8 @@ use crate::daemon::persistent::KernelKept;
 use crate::daemon::slots::Slots;
 use crate::engine::{in_words, Engine, Layers};
 use crate::error::SessionError;
+use crate::guest::guest_recorder::Relayed;
+use crate::output::describe::Machine;
 use crate::output::folder::{is_own, parts_of};
 use crate::output::retention::{KeptFolders, Leavings};
 use crate::plan::Plan;
@@ -112,10 +115,25 @@ pub fn run(
         keep_for_later();
     }
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
+    let mut relayed = match &plan.transient.relay {
+        Some(place) => {
+            // Only the machine's clock and name are sent.
+            let machine = Machine::new(LossMode::Discard, plan.ctf());
+            Some(Relayed::meet(place, &machine, stop, notify)?)
+        }
+        None => None,
+    };
+    let relay = relayed.as_ref().map(|relayed| Arc::clone(&relayed.output) as Arc<_>);
     // Used as long as the session has no folder of its own.
     let own = before.iter().filter(|path| is_own(path));
     let parts = own.flat_map(|path| parts_of(path)).take(PARTS_LOOKED_AT).collect();
-    let mut engine = Engine::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
+    let mut engine =
+        Engine::writing_to(relay, name, plan, goes_on, Rc::new(maker), Arc::default())?;
+    if let Some(relayed) = &mut relayed {
+        let listening = relayed.listen(stop, &engine.resources.context.shared);
+        listening.map_err(|source| SessionError::System { what: "make a thread", source })?;
+    }
+    engine.relayed = relayed;
     if let Some((low, path)) = engine.low_space().zip(engine.resources.path()) {
         engine.resources.leave();
         return Err(SessionError::Space { path, low });

@@ -18,14 +18,16 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use strata_collect::Output;
 use strata_remote::Destination;
 
 use crate::daemon::persistent::KernelKept;
 use crate::daemon::slots::Slots;
 use crate::error::SessionError;
+use crate::guest::guest_recorder::Relayed;
 use crate::options::{KernelOptions, Options};
 use crate::output::folder_mark::Made;
 use crate::plan::{LayerOf, Plan, Settle, Until};
@@ -99,6 +101,10 @@ pub(crate) struct Engine<'a> {
     pub(crate) stop: Option<Stop>,
     /// True if the command was started: it is recorded by the layers that exist then.
     has_launched: bool,
+    /// The connection to the host's recorder, if this machine is a guest and its trace is sent there.
+    pub(crate) relayed: Option<Relayed>,
+    /// Time just before the first layers began to record; `None` while nothing has.
+    begun_at: Option<Instant>,
 }
 
 impl<'a> Engine<'a> {
@@ -113,6 +119,21 @@ impl<'a> Engine<'a> {
         maker: Rc<dyn LayerMaker + 'a>,
         memory: Arc<Budget>,
     ) -> Result<Engine<'a>, SessionError> {
+        Engine::writing_to(None, name, plan, goes_on, maker, memory)
+    }
+
+    /// Creates a session like [`Engine::new`]. With `relay`, the trace is sent there, and there is no folder.
+    ///
+    /// # Errors
+    /// The same as of [`Engine::new`].
+    pub(crate) fn writing_to(
+        relay: Option<Arc<Mutex<dyn Output>>>,
+        name: &str,
+        plan: Plan,
+        goes_on: bool,
+        maker: Rc<dyn LayerMaker + 'a>,
+        memory: Arc<Budget>,
+    ) -> Result<Engine<'a>, SessionError> {
         let session = (!name.is_empty()).then(|| name.to_owned());
         let remote = match (&plan.to, plan.snapshot) {
             (Some(to), false) => Some(to.target()?),
@@ -120,7 +141,7 @@ impl<'a> Engine<'a> {
         };
         let waits = plan.settle.is_none() && remote.is_none() && plan.transient.is_none();
         let options = Options { goes_on, session, remote, ..options(&plan) };
-        let mut resources = Resources::begin(&options, memory)?;
+        let mut resources = Resources::begin(&options, memory, relay)?;
         resources.snapshot_to = plan.to.clone().filter(|_| plan.snapshot);
         let session = Session::create(Arc::clone(&resources.context), Vec::new());
         // A trace held in memory is flushed to disk or sent, which frees memory.
@@ -158,12 +179,15 @@ impl<'a> Engine<'a> {
             begun: Begun::default(),
             stop: None,
             has_launched: false,
+            relayed: None,
+            begun_at: None,
         }
     }
 
     /// Creates the engine of a recording whose layers have begun.
     pub(crate) fn of_record(
         (fixed, begun, since): (Fixed, Begun, Instant),
+        relayed: Option<Relayed>,
         (resources, session): (Resources, Session),
         maker: Rc<dyn LayerMaker + 'a>,
     ) -> Engine<'a> {
@@ -176,6 +200,7 @@ impl<'a> Engine<'a> {
             state: SessionState::Recording,
             since: Some(since),
             fixed: Some(fixed),
+            relayed,
             begun,
             ..Engine::with("", plan, (resources, session), maker)
         }
@@ -402,8 +427,10 @@ impl<'a> Engine<'a> {
         self.resources.begin_end(stop);
         // Snapshots that are still being written contain what was held when they were requested.
         self.resources.finish_writing(stop, notify);
+        let has_applications = self.has_applications();
         let mut ended = self.session.destroy();
-        for (one, made) in ended.iter_mut().zip(&self.made) {
+        for made in &self.made {
+            let Some(one) = ended.get_mut(made.index) else { continue };
             one.report.channel.clone_from(&made.channel);
             let kernel = one.own.kernel.as_mut().filter(|_| made.is_kernel_by_default(&self.plan));
             if let Some(kernel) = kernel {
@@ -415,7 +442,7 @@ impl<'a> Engine<'a> {
         if let Some(Err(error)) = self.kept.as_ref().map(|kept| kept.remove()) {
             shared.fail(error.to_string());
         }
-        if let Some(relayed) = self.fixed.as_mut().and_then(|fixed| fixed.relayed.take()) {
+        if let Some(relayed) = self.relayed.take() {
             relayed.end(shared);
         }
         watch.elapsed = self.since.map_or(Duration::ZERO, |since| since.elapsed());
@@ -428,7 +455,7 @@ impl<'a> Engine<'a> {
                 self.begun.report(asked, &self.resources, (&watch, end), ended)
             }
             None => {
-                watch.has_applications = self.made.iter().any(|one| one.layer == LayerOf::User);
+                watch.has_applications = has_applications;
                 let wants_kernel =
                     self.plan.channels.iter().any(|one| one.layer == LayerOf::Kernel);
                 let asked = (&options(&self.plan), wants_kernel);

@@ -44,7 +44,6 @@ pub use daemon::fdstore::FdStore;
 pub use daemon::fdstore_process::open_fdstore;
 pub use daemon::persistent::KernelKept;
 pub use daemon::restore_plan::{RestorePlan, RestorePlanError};
-pub use daemon::server::{ControlServer, SessionOf};
 pub use daemon::slots::Slots;
 pub use error::SessionError;
 pub use kernel::count;

@@ -676,9 +676,12 @@ impl Plan {
         }
         check_contexts(channel)?;
         let options = self.fixed(channel);
-        if self.to.is_some() && options.subbuf_bytes > RELAY_SUBBUF_MAX {
-            let why = "a sub-buffer that goes to a relay has 16 MiB at most. Use --subbuf-size=16M or less";
-            return Err(PlanError::Nothing { what: "--to", why });
+        let relay = [("--to", self.to.is_some()), ("--relay", self.transient.relay.is_some())];
+        if let Some((what, _)) = relay.into_iter().find(|(_, is_there)| *is_there) {
+            if options.subbuf_bytes > RELAY_SUBBUF_MAX {
+                let why = "a sub-buffer that goes to a relay has 16 MiB at most. Use --subbuf-size=16M or less";
+                return Err(PlanError::Nothing { what, why });
+            }
         }
         let sizes = options.check();
         sizes.map_err(|why| PlanError::Sizes { channel: channel.name.clone(), why })?;

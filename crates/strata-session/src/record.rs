@@ -86,7 +86,7 @@ pub fn record_with(
         None => None,
     };
     let output = relayed.as_ref().map(|relayed| Arc::clone(&relayed.output) as Arc<_>);
-    let resources = Resources::begin_with(options, Arc::default(), output)?;
+    let resources = Resources::begin(options, Arc::default(), output)?;
     if let Some(relayed) = &mut relayed {
         relayed.listen(stop, &resources.context.shared).map_err(system("make a thread"))?;
     }
@@ -109,10 +109,10 @@ pub fn record_with(
         notify(notice);
         stop.flow()
     });
-    let fixed = Fixed { options: options.clone(), relayed };
+    let fixed = Fixed { options: options.clone() };
     let begun = Begun { inside, ..begun };
     let maker = Rc::new(Layers { stop, clock });
-    let engine = Engine::of_record((fixed, begun, since), (resources, session), maker);
+    let engine = Engine::of_record((fixed, begun, since), relayed, (resources, session), maker);
     Ok(engine.run(stop, orders, notify))
 }
 

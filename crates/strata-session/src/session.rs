@@ -65,6 +65,11 @@ impl Session {
         Session { context, layers, folders }
     }
 
+    /// Returns the number of layers.
+    pub(crate) fn nr_layers(&self) -> usize {
+        self.layers.len()
+    }
+
     /// Adds layers with the folders of their traces within snapshots; they record from now on. `launch` starts the command,
     /// if there is one, when they record.
     ///

@@ -1,5 +1,5 @@
 //! The plan of a session of `strata record --background NAME`, which can be changed, and from which a killed session is
-//! made again. Some flags cannot be part of a plan.
+//! made again, unless a flag ends with the process.
 
 use anyhow::bail;
 use strata_kernel::{uprobe, CallStacks};
@@ -32,20 +32,11 @@ pub struct Planned {
 }
 
 impl RecordFlags {
-    /// Makes the plan from these flags, or returns the first flag that no plan can have.
+    /// Makes the plan from these flags.
     ///
     /// # Errors
-    /// The flags contradict each other, or `--keep` is given with a flag that no plan can have.
-    pub fn planned(&self) -> anyhow::Result<Result<Planned, &'static str>> {
-        match self.not_of_plan() {
-            Some((flag, why)) if self.keep => bail!("--keep and {flag}: {why}"),
-            Some((flag, _)) if !self.retention().is_none() => bail!(
-                "--keep-count, --keep-size and {flag}: these limit what a session with a plan leaves, and {flag} cannot be in a plan. \
-                 Use --rotate-count for parts of its trace"
-            ),
-            Some((flag, _)) => return Ok(Err(flag)),
-            None => {}
-        }
+    /// The flags contradict each other, or a rule, filter or probe is wrong.
+    pub fn planned(&self) -> anyhow::Result<Planned> {
         if let Some((flag, why)) = self.first_that_ends() {
             if self.keep {
                 bail!("--keep and {flag}: {why}");
@@ -70,7 +61,7 @@ impl RecordFlags {
             Some((flag, _)) => {
                 bail!("--keep and {flag}: probes of programs end with the session's process. Leave one of them out")
             }
-            None => self.plan().map(Ok),
+            None => self.plan(),
         }
     }
 
@@ -189,6 +180,8 @@ impl RecordFlags {
             kernel_by_default: is_by_default,
             no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
             has_places: self.has_places(),
+            guests: self.guest.clone(),
+            relay: self.relay.relay.clone(),
         };
         let mut plan = plan.changed(&Change::Several(changes))?;
         for channel in &mut plan.channels {
@@ -216,6 +209,7 @@ impl RecordFlags {
 
     /// Returns the first flag that ends with the session's process, and why `--keep` is not possible with it.
     fn first_that_ends(&self) -> Option<(&'static str, &'static str)> {
+        let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
         let all = [
             (
                 "a COMMAND",
@@ -233,15 +227,6 @@ impl RecordFlags {
                 self.has_places(),
                 "its file may be another one when the session is made again. Name a function",
             ),
-        ];
-        let first = all.into_iter().find(|(_, is_given, _)| *is_given);
-        first.map(|(flag, _, why)| (flag, why))
-    }
-
-    /// Returns the first flag that cannot be part of a plan, with the reason.
-    fn not_of_plan(&self) -> Option<(&'static str, &'static str)> {
-        let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
-        let all = [
             ("--guest", !self.guest.is_empty(), no_other),
             ("--relay", self.relay.relay.is_some(), no_other),
         ];
@@ -265,8 +250,7 @@ mod tests {
         let all = [&["strata", "record", "--background", "b"], words].concat();
         let flags = Flags::try_parse_from(all).map_err(|error| error.to_string())?;
         let Action::Record(flags) = flags.action else { return Err("another one".into()) };
-        let planned = flags.planned().map_err(|error| error.to_string())?;
-        planned.map_err(|flag| format!("no plan: {flag}"))
+        flags.planned().map_err(|error| error.to_string())
     }
 
     /// Returns each channel's layer and rules.
@@ -356,14 +340,15 @@ mod tests {
             assert!(text.contains(said), "{words:?}: {text}");
         }
         // Without --keep it is recorded all the same, and not made again after a kill.
-        for words in
-            [&["--probe", "uprobe:c:malloc+4"][..], &["-p", "1", "--probe", "uprobe:c:malloc"]]
-        {
+        for words in [
+            &["--probe", "uprobe:c:malloc+4"][..],
+            &["-p", "1", "--probe", "uprobe:c:malloc"],
+            &["--relay", "tcp:host:1"],
+            &["--guest", "web=tcp:host:1"],
+        ] {
             assert!(!planned(words).unwrap().plan.transient.is_none(), "{words:?}");
         }
         assert!(planned(&["--probe", "uprobe:c:malloc"]).unwrap().plan.transient.is_none());
-        let relayed = planned(&["--relay", "tcp:host:1"]).unwrap_err();
-        assert_eq!(relayed, "no plan: --relay");
         let alone = Flags::try_parse_from(["strata", "record", "--keep"]).unwrap_err().to_string();
         assert!(alone.contains("--background"), "{alone}");
     }

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! strata record --background NAME …    starts the session's process, waits until it records, ends
-//!   strata record … (the same, hidden)  leaves the terminal, listens at its socket, records: as a session of a plan
-//!                                       (sessions.rs), or, where no plan holds what is asked for, as `strata record`
+//!   strata record … (the same, hidden)  leaves the terminal, listens at its socket, records
 //! strata snapshot                      one request over that socket; sessions.rs has the others
 //! ```
 //!

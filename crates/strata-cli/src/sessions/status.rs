@@ -141,11 +141,6 @@ fn relay_line(to: &Facts) -> String {
 /// Formats the channels with their rules, the tracked processes, and those that were not reached.
 fn details(facts: &Facts) -> String {
     let mut out = String::new();
-    if facts.get("has_plan") == Some(&Value::Bool(false)) {
-        out.push_str(
-            "\nno plan: it records what it was told at its begin, and is not made again if it is killed\n",
-        );
-    }
     for channel in objects(facts, "channels") {
         let on = if is(channel, "enabled") { "" } else { " (disabled)" };
         let _ = writeln!(

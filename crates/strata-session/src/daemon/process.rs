@@ -21,7 +21,7 @@ use crate::daemon::fdstore::FdStore;
 use crate::daemon::fdstore_process::open_fdstore;
 use crate::daemon::persistent::KernelKept;
 use crate::daemon::restore_plan::RestorePlan;
-use crate::daemon::server::{ControlServer, SessionOf, Warn};
+use crate::daemon::server::{ControlServer, Warn};
 use crate::daemon::slots::Slots;
 use crate::daemon::{self, AtOnce, LeftByKilled};
 use crate::error::SessionError;
@@ -58,9 +58,8 @@ pub fn stand(
     let stop = Stop::on_signals().map_err(system("prepare for signals"))?;
     stop.outlive_others().map_err(system("prepare for signals"))?;
     let (controls, orders) = controls();
-    let of = SessionOf::Plan { stop_ends };
     let group = group.as_deref();
-    let server = ControlServer::open(claim, of, controls, &stop, (group, file), warn)?;
+    let server = ControlServer::open(claim, stop_ends, controls, &stop, (group, file), warn)?;
     let noting = Arc::clone(&server);
     let write = move |text: &str| noting.keep_open(SLOTS, text);
     // A session that is not restored leaves nothing for another one.

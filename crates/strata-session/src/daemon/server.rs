@@ -38,21 +38,10 @@ const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// Shows a warning to the user; called from any thread.
 pub type Warn = fn(String);
 
-/// The command that started a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionOf {
-    /// `strata record`, whose request is fixed from the beginning.
-    Record,
-    /// A command that created a persistent session, whose plan can change.
-    Plan {
-        /// True if `strata stop` ends the session.
-        stop_ends: bool,
-    },
-}
-
 /// The server of a session's control protocol.
 pub struct ControlServer {
-    of: SessionOf,
+    /// True if `strata stop` ends the session, because `strata record --background` started it.
+    stop_ends: bool,
     listener: SessionListener,
     controls: Controls,
     stop: Stop,
@@ -144,7 +133,7 @@ impl ControlServer {
     /// Listens under the name that `claim` holds, and returns the server.
     pub fn open(
         claim: Claim,
-        of: SessionOf,
+        stop_ends: bool,
         controls: Controls,
         stop: &Stop,
         (group, file): (Option<&str>, Option<String>),
@@ -154,7 +143,7 @@ impl ControlServer {
         let group = group.map(Group::find).transpose()?;
         Ok(Arc::new(ControlServer {
             listener: SessionListener::open_to(group, claim)?,
-            of,
+            stop_ends,
             controls,
             stop: stop.clone(),
             is_over: AtomicBool::new(false),
@@ -199,7 +188,7 @@ impl ControlServer {
         if !plan.transient.is_none() {
             return;
         }
-        let (stop_ends, file) = (self.stop_ends(), self.file.clone());
+        let (stop_ends, file) = (self.stop_ends, self.file.clone());
         let text =
             RestorePlan { stop_ends, file, ..RestorePlan::new(plan, self.group.clone()) }.to_json();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,14 +200,6 @@ impl ControlServer {
                 }
             }
         }
-    }
-
-    fn has_plan(&self) -> bool {
-        matches!(self.of, SessionOf::Plan { .. })
-    }
-
-    fn stop_ends(&self) -> bool {
-        !matches!(self.of, SessionOf::Plan { stop_ends: false })
     }
 
     /// Removes the files from which the session would be restored, since it has ended properly.
@@ -274,11 +255,11 @@ impl ControlServer {
     fn answer(&self, request: &Request) -> Reply {
         let reply = self.answered(request);
         let ends = match request {
-            Request::Stop => self.stop_ends(),
+            Request::Stop => self.stop_ends,
             request => *request == Request::Destroy,
         };
         let asks_only = ends || matches!(request, Request::Status | Request::Plan);
-        if self.has_plan() && !asks_only {
+        if !asks_only {
             self.keep_plan();
         }
         reply
@@ -288,7 +269,7 @@ impl ControlServer {
         let state = |state: &str| [("state".to_owned(), state.into())].into_iter().collect();
         match request {
             Request::Status => self.status_reply(),
-            Request::Stop if !self.stop_ends() => {
+            Request::Stop if !self.stop_ends => {
                 self.controls.pause()?;
                 self.status_reply()
             }
@@ -339,11 +320,7 @@ impl ControlServer {
     /// Saves a snapshot in the folder that root has set for the group. The members decide neither on the place nor on
     /// the number of snapshots.
     fn save_for_members(&self, last: Option<Duration>) -> Reply {
-        let folder = match self.of {
-            SessionOf::Plan { .. } => self.controls.plan()?.group_snapshots,
-            SessionOf::Record => None,
-        };
-        let folder = folder.ok_or(
+        let folder = self.controls.plan()?.group_snapshots.ok_or(
             "who is of its group may ask for its status only: root has named no folder for snapshots \
              (strata create --group-snapshots DIR)",
         )?;

@@ -4,7 +4,6 @@ use std::io;
 
 use strata_kernel::Inside;
 
-use crate::guest::guest_recorder::Relayed;
 use crate::options::Options;
 use crate::record::command::Running;
 use crate::record::unpreloaded::Unpreloaded;
@@ -19,7 +18,6 @@ use crate::session::watch::Watch;
 /// from a plan, and it ends when its disk is nearly full.
 pub(crate) struct Fixed {
     pub(crate) options: Options,
-    pub(crate) relayed: Option<Relayed>,
 }
 
 /// What has begun with the layers: the command, and those who watch it.

@@ -22,6 +22,7 @@ use super::Engine;
 use crate::daemon::persistent::ChannelKept;
 use crate::daemon::slots::ChannelSlots;
 use crate::error::SessionError;
+use crate::guest::GuestLayer;
 use crate::output::folder::below as output_below;
 use crate::plan::{Change, Channel, ChannelOf, LayerOf, Plan, PlanError, CHANNEL};
 use crate::record::launch::launch;
@@ -63,7 +64,7 @@ impl Engine<'_> {
         self.apply(self.plan.clone(), true, notify)?;
         self.state = SessionState::Recording;
         if self.since.is_none() {
-            self.since = Some(Instant::now());
+            self.since = Some(self.begun_at.unwrap_or_else(Instant::now));
             self.resources.bound_leavings(&self.plan.snapshot_folders());
         }
         Ok(())
@@ -137,6 +138,7 @@ impl Engine<'_> {
         }
         let mut new = Vec::new();
         let begins = self.made.is_empty() && records && !self.has_launched;
+        let is_first = records && self.begun_at.is_none();
         let is_made = |channel: &Channel| {
             self.made.iter().any(|one| one.layer == channel.layer && one.channel == channel.name)
         };
@@ -156,15 +158,15 @@ impl Engine<'_> {
             }
         }
         self.tell(&changes)?;
-        self.add(&plan, new, begins, notify)?;
+        self.add(&plan, new, (begins, is_first), notify)?;
         for (index, wanted) in changes {
             self.made[index].wanted = wanted;
         }
         self.plan = plan;
-        for (index, made) in self.made.iter_mut().enumerate() {
+        for made in &mut self.made {
             let channel = self.plan.channel(made.layer, &made.channel);
             let is_on = records && channel.is_some_and(|channel| self.plan.is_on(channel));
-            let Some(layer) = self.session.layer(index) else { continue };
+            let Some(layer) = self.session.layer(made.index) else { continue };
             match (is_on, made.is_paused) {
                 (true, true) => layer.set_paused(false),
                 (false, false) => layer.set_paused(true),
@@ -175,12 +177,13 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Adds new layers, and starts the command with the first ones.
+    /// Adds new layers. With the first ones, those of guests are added, and the command is started. `is_first`: true if
+    /// nothing was recorded so far.
     fn add(
         &mut self,
         plan: &Plan,
         new: Vec<(MadeChannel, Box<dyn Layer>)>,
-        begins: bool,
+        (begins, is_first): (bool, bool),
         notify: &mut dyn FnMut(Notice),
     ) -> Result<(), SessionError> {
         let asked = &plan.transient;
@@ -188,9 +191,20 @@ impl Engine<'_> {
         if command.is_some() {
             self.check_stop()?;
         }
-        let (made, layers): (Vec<_>, Vec<_>) = new.into_iter().unzip();
-        let folders = made.iter().map(|one: &MadeChannel| folder_of(&one.channel));
-        let layers = layers.into_iter().zip(folders).collect();
+        let first = self.session.nr_layers();
+        let (mut made, layers): (Vec<MadeChannel>, Vec<_>) = new.into_iter().unzip();
+        made.iter_mut().enumerate().for_each(|(number, one)| one.index = first + number);
+        let folders = made.iter().map(|one| folder_of(&one.channel));
+        let mut layers: Vec<_> = layers.into_iter().zip(folders).collect();
+        let begun_at = self.begun_at;
+        if is_first {
+            self.begun_at = Some(Instant::now());
+            let machines = Arc::default();
+            for guest in &asked.guests {
+                let layer = GuestLayer::new(guest, &self.resources.context, &machines);
+                layers.push((Box::new(layer), None));
+            }
+        }
         let unpreloaded = &mut self.begun.unpreloaded;
         let mut start = |inheritance: &Inheritance<'_>| {
             let Some(inherited) = command else { return Ok(None) };
@@ -198,10 +212,17 @@ impl Engine<'_> {
             *unpreloaded = observer;
             Ok(Some(running))
         };
-        let running = self.session.add(layers, &mut start, &mut |notice| {
+        let added = self.session.add(layers, &mut start, &mut |notice| {
             notify(notice);
             std::ops::ControlFlow::Continue(())
-        })?;
+        });
+        let running = match added {
+            Ok(running) => running,
+            Err(error) => {
+                self.begun_at = begun_at;
+                return Err(error);
+            }
+        };
         self.has_launched |= running.is_some();
         self.made.extend(made);
         self.begun.running = running;
@@ -222,12 +243,12 @@ impl Engine<'_> {
     /// Changes layers. If one cannot be changed, the layers before it are changed back.
     fn tell(&mut self, changes: &[(usize, Wanted)]) -> Result<(), SessionError> {
         for (number, (index, wanted)) in changes.iter().enumerate() {
-            let Some(layer) = self.session.layer(*index) else { continue };
+            let Some(layer) = self.session.layer(self.made[*index].index) else { continue };
             let Err(error) = layer.change(wanted) else { continue };
             for (index, _) in &changes[..number] {
-                let before = &self.made[*index].wanted;
+                let MadeChannel { index: layer, wanted: before, .. } = &self.made[*index];
                 if let Some(Err(error)) =
-                    self.session.layer(*index).map(|layer| layer.change(before))
+                    self.session.layer(*layer).map(|layer| layer.change(before))
                 {
                     let name = &self.made[*index].channel;
                     let why = format!("channel '{name}' cannot be changed back: {error}");
@@ -304,8 +325,16 @@ impl Engine<'_> {
         }
         let (of, name) = (channel.layer, channel.name.clone());
         let first = wanted.clone();
-        let made =
-            MadeChannel { layer: of, channel: name, wanted, first, options, is_paused: false };
+        let index = self.session.nr_layers();
+        let made = MadeChannel {
+            layer: of,
+            channel: name,
+            index,
+            wanted,
+            first,
+            options,
+            is_paused: false,
+        };
         Ok((made, layer))
     }
 }

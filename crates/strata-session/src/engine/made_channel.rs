@@ -4,10 +4,12 @@ use crate::options::Options;
 use crate::plan::{LayerOf, Plan, CHANNEL};
 use crate::session::layer::Wanted;
 
-/// A channel that has a layer. Its index in `made` is that of its layer in the session.
+/// A channel that has a layer.
 pub(super) struct MadeChannel {
     pub(super) layer: LayerOf,
     pub(super) channel: String,
+    /// Index of the layer in the session.
+    pub(super) index: usize,
     pub(super) wanted: Wanted,
     /// The request with which the layer was created.
     pub(super) first: Wanted,

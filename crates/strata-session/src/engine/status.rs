@@ -69,8 +69,8 @@ impl Engine<'_> {
         most: usize,
     ) -> ChannelStatus {
         let is_of = |one: &MadeChannel| one.layer == channel.layer && one.channel == channel.name;
-        let index = self.made.iter().position(is_of);
-        let status = index.and_then(|index| layers.get(index));
+        let made = self.made.iter().find(|one| is_of(one));
+        let status = made.and_then(|made| layers.get(made.index));
         let counted = status.map(|status| Counts {
             discarded: status.losses.discarded,
             demand: status.losses.demand,
@@ -78,8 +78,8 @@ impl Engine<'_> {
         });
         let options = self.plan.fixed(channel);
         // A restored layer, or one whose buffers were too large for this kernel, has other sizes than planned.
-        let made = status.map(|status| (status.buffers.subbuf_bytes, status.buffers.nr_subbufs));
-        let (subbuf_size, num_subbuf) = made
+        let sizes = status.map(|status| (status.buffers.subbuf_bytes, status.buffers.nr_subbufs));
+        let (subbuf_size, num_subbuf) = sizes
             .filter(|(size, _)| *size > 0)
             .unwrap_or((options.subbuf_bytes, options.nr_subbufs));
         ChannelStatus {
@@ -87,7 +87,7 @@ impl Engine<'_> {
             layer: channel.layer,
             channel: channel.name.clone(),
             enabled: channel.enabled,
-            is_made: index.is_some(),
+            is_made: made.is_some(),
             loss: match options.mode {
                 strata_model::LossMode::Discard => "discard",
                 strata_model::LossMode::Overwrite => "overwrite",

@@ -1,13 +1,16 @@
-//! The part of a plan that ends with the session's process: whom it records by number, and the command that it runs.
+//! The part of a plan that ends with the session's process: whom it records by number, the command that it runs, and the
+//! machines that it is connected to.
 
 use std::ffi::OsString;
 
-use crate::options::Options;
+use strata_relay::Place;
+
+use crate::options::{GuestOptions, Options};
 use crate::record::preload::PreloadPart;
 use crate::report::NoKernel;
 
-/// What no file and no message has: a process has another number after a kill, and a command is not run twice. A session
-/// with any of it is not restored after a kill.
+/// What no file and no message has: a process has another number after a kill, a command is not run twice, and another
+/// machine's recorder does not wait. A session with any of it is not restored after a kill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transient {
     /// The command to run; it is recorded with all its descendants. Empty for no command.
@@ -29,13 +32,20 @@ pub struct Transient {
     pub no_kernel: Option<NoKernel>,
     /// True if a probe is at a place within a function, which is right for the present file only.
     pub has_places: bool,
+    /// Virtual machines that are recorded together with this machine.
+    pub guests: Vec<GuestOptions>,
+    /// The host's recorder to which the trace is sent, if this machine is a guest.
+    pub relay: Option<Place>,
 }
 
 impl Transient {
     /// Returns whether nothing of the session ends with its process, so that the session can be restored from its plan.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        self.is_of_any_process() && !self.has_places
+        self.is_of_any_process()
+            && !self.has_places
+            && self.guests.is_empty()
+            && self.relay.is_none()
     }
 
     /// Returns whether neither a command nor processes are named.
@@ -48,12 +58,14 @@ impl Transient {
         self.everyone || self.is_of_any_process()
     }
 
-    /// Returns the options for the processes that are named here.
+    /// Returns the options for the processes and machines that are named here.
     pub(crate) fn of_whom(&self, options: Options) -> Options {
         Options {
             command: self.command.clone(),
             pids: self.pids.clone(),
             everyone: self.is_everyone(),
+            guests: self.guests.clone(),
+            relay: self.relay.clone(),
             ..options
         }
     }

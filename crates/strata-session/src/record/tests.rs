@@ -239,6 +239,7 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Ended<'a> {
         folder: Some(folder),
         snapshots: RefCell::default(),
         has_guests: false,
+        is_relayed: false,
         leavings: None,
         min_free: MinFree::NONE,
         rotations,

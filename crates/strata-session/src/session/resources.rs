@@ -43,6 +43,8 @@ pub(crate) struct Resources {
     pub(crate) folder: Option<Arc<Mutex<ChunksOutput>>>,
     pub(crate) snapshots: RefCell<Snapshots>,
     pub(crate) has_guests: bool,
+    /// True if the trace is sent to another machine as it is recorded.
+    pub(crate) is_relayed: bool,
     /// Limits on the data that a persistent session keeps.
     pub(crate) leavings: Option<Arc<Leavings>>,
     /// The space that must stay free on each disk.
@@ -71,19 +73,12 @@ impl Output for NoOutput {
 }
 
 impl Resources {
-    /// Creates the resources: the folder that the options name, if anything is written, and the memory budget.
+    /// Creates the resources: the folder that the options name, if anything is written, and the memory budget. With
+    /// `relay`, traces are sent there, and there is no folder.
     ///
     /// # Errors
     /// The folder cannot be created or used, or the system refused something. Nothing is left behind.
-    pub(crate) fn begin(options: &Options, memory: Arc<Budget>) -> Result<Resources, SessionError> {
-        Resources::begin_with(options, memory, None)
-    }
-
-    /// Creates the resources like [`Resources::begin`]. With `relay`, traces are sent there, and there is no folder.
-    ///
-    /// # Errors
-    /// The same as of [`Resources::begin`].
-    pub(crate) fn begin_with(
+    pub(crate) fn begin(
         options: &Options,
         memory: Arc<Budget>,
         relay: Option<Arc<Mutex<dyn Output>>>,
@@ -96,6 +91,7 @@ impl Resources {
         }
         let machine = Machine::new(options.mode, options.version).recording(options);
         let remote = RemoteTrace::begin(options, &machine, &stamp.name)?;
+        let is_relayed = remote.is_some() || relay.is_some();
         let (remote, relay) = match remote {
             Some((remote, output)) => {
                 shared.set_link(remote.link());
@@ -160,6 +156,7 @@ impl Resources {
             folder,
             snapshots,
             has_guests,
+            is_relayed,
             leavings,
             min_free,
             rotations,
@@ -222,7 +219,7 @@ impl Resources {
                 ));
             }
             Some(rotations) => rotations.borrow_mut().ask(reply),
-            None if self.remote.is_some() => {
+            None if self.is_relayed => {
                 // The requester may have gone.
                 let _ = reply.send(Err("its trace goes to a relay in one piece".to_owned()));
             }
