@@ -760,6 +760,11 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             asleep: AsleepFields::of(class),
         },
         "strata:thread_name" => return named(class),
+        // Where it says no thread, it is the one that makes the record.
+        "task_rename" => BindingKind::Named {
+            tid: either("tid", "pid").or_else(|| Whose::new(class, true).tid)?,
+            name: find("newcomm")?,
+        },
         "syscall_text" | "syscall_address" | "syscall_memory" => {
             BindingKind::Deferred(DeferredClass::new(class)?)
         }

@@ -20,7 +20,7 @@ const PART_BYTES: u64 = 4 << 20;
 const NAMES_MAX: usize = 1 << 20;
 
 /// The events that contain a thread's name, each with its field of the number and its field of the name.
-const TOLD: [(&str, &str, &str); 9] = [
+const TOLD: [(&str, &str, &str); 10] = [
     ("strata:thread_name", "tid", "name"),
     ("lttng_statedump_process_state", "tid", "name"),
     ("lttng_statedump_vm_exec", "tid", "name"),
@@ -30,6 +30,7 @@ const TOLD: [(&str, &str, &str); 9] = [
     ("sched_process_fork", "child_tid", "child_comm"),
     ("sched_wakeup", "tid", "comm"),
     ("sched_process_exit", "tid", "comm"),
+    ("task_rename", "pid", "newcomm"),
 ];
 
 /// A thread's name, and the time from which it has that \[ns since 1970\].

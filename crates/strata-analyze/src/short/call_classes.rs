@@ -293,6 +293,7 @@ pub(super) fn told(class: &EventClass) -> Vec<ToldName> {
         },
         "sched_wakeup" | "sched_waking" | "sched_wakeup_new" | "sched_process_exit"
         | "sched_process_free" | "sched_migrate_task" => vec![one(&["tid", "pid"], "comm")],
+        "task_rename" => vec![one(&["tid", "pid"], "newcomm")],
         "sched_process_exec" => {
             let tid = find(&["tid", "pid"]);
             vec![tid.zip(find(&["filename"])).map(|(tid, name)| ToldName {

@@ -511,3 +511,35 @@ fn fields_of_a_program_are_shown_whatever_their_names_and_those_of_perf_are_not(
     let others = of("tracer_name = \"perf\";");
     assert!(others[0].contains("shop:sold{user_stack=[6], user_registers=[7]}"), "{others:?}");
 }
+
+#[test]
+fn name_of_a_thread_is_that_which_it_gave_itself_last() {
+    let hand = Hand::new();
+    let rename = "u32 pid; string oldcomm; string newcomm;";
+    let text = metadata(
+        KERNEL,
+        "u32 tid;",
+        &[
+            ("task_rename", rename),
+            ("syscall_entry_read", "u32 fd;"),
+            ("syscall_exit_read", "i64 ret;"),
+        ],
+    );
+    let title = |title| [V::U32(7), V::U32(7), V::Text("before"), V::Text(title)];
+    let [idle, busy] = ["worker: idle", "worker: busy"].map(title);
+    let (entry, exit) = ([V::U32(7), V::U32(3)], [V::U32(7), V::I64(0)]);
+    let records: [Record<'_>; 6] = [
+        (0, 1, &idle),
+        (1, 2, &entry),
+        (2, 3, &exit),
+        (0, 4, &busy),
+        (1, 5, &entry),
+        (2, 6, &exit),
+    ];
+    hand.trace("k", &text, &[Packets::new(0).packet(&records)]);
+    let found = lines(&hand, &Asked::default());
+    let calls: Vec<&String> = found.iter().filter(|line| line.contains("read(")).collect();
+    assert_eq!(calls.len(), 2, "{found:?}");
+    assert!(calls[0].starts_with("worker: idle/7 read("), "{found:?}");
+    assert!(calls[1].starts_with("worker: busy/7 read("), "{found:?}");
+}
