@@ -828,7 +828,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
     assert!(text_with(&report, "2 counters could not be read").contains("recorded as 0"));
     assert!(text_with(&report, "1 text longer")
-        .contains("cut after 1,023 bytes. Of arguments of programs, --argv-bytes"));
+        .contains("cut after 1,023 bytes. For the arguments of programs, set --argv-bytes"));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
     // Those of an old kernel: there are none to be had.
