@@ -47,7 +47,7 @@ mod wait;
 mod wait_text;
 
 use crate::stdout;
-use crate::talk::exit::STOP_PATIENCE;
+use crate::talk::exit_status::STOP_PATIENCE;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use strata_session::stop::Stop;

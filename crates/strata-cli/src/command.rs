@@ -17,7 +17,7 @@ use clap::error::ErrorKind;
 use clap::Parser as _;
 
 use crate::flags::{Action, Flags, ListFlags};
-use crate::talk::exit::{stopped_by, FAILED};
+use crate::talk::exit_status::{stopped_by, FAILED};
 use crate::talk::messages::{Message, Weight};
 use crate::{
     analyze, boot, count, doctor, emit, export, flags, list, record, relayd, sessions, sql, stats,

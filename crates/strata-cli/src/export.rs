@@ -316,7 +316,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let what = target.to_string();
     let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
         // Dropping the destination removes the file.
-        return Ok(crate::talk::exit::stopped(&stop));
+        return Ok(crate::talk::exit_status::stopped(&stop));
     };
     if written.events > 0 || (talk.damages == 0 && !flags.is_any()) {
         match place {

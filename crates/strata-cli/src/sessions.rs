@@ -46,7 +46,7 @@ use crate::sessions::background::{Until, LOOK_PERIOD};
 use crate::sessions::status_fields::{history, is, names, number, text};
 use crate::stdout;
 use crate::talk;
-use crate::talk::exit::FAILED;
+use crate::talk::exit_status::FAILED;
 use crate::talk::messages::{self, Message, Weight};
 use crate::talk::units::{clean, counted, shell_word, size};
 use service::ServiceManager;

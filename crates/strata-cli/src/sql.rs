@@ -35,7 +35,7 @@ use crate::reading::incomplete_traces;
 use crate::reading::traces::TracesFlags;
 use crate::stdout;
 use crate::talk;
-use crate::talk::exit::STOP_PATIENCE;
+use crate::talk::exit_status::STOP_PATIENCE;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, counted};
 use format::SqlFormat;
@@ -161,7 +161,7 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
     let is_stopped =
         done.as_ref().is_err_and(|error| matches!(error.downcast_ref(), Some(SqlError::Stopped)));
     if is_stopped || stop.requests() > 0 {
-        return Ok(talk::exit::stopped(&stop));
+        return Ok(talk::exit_status::stopped(&stop));
     }
     done?;
     Ok(say(&database.found(), database.reader()))
@@ -179,7 +179,7 @@ fn end_by_others(stop: &Stop) -> io::Result<()> {
             let when = rustix::termios::OptionalActions::Now;
             // If the terminal is gone, there is nothing to restore.
             let _ = rustix::termios::tcsetattr(io::stdin(), when, &terminal);
-            std::process::exit(talk::exit::stopped_by(signal).into());
+            std::process::exit(talk::exit_status::stopped_by(signal).into());
         }
     };
     std::thread::Builder::new().name("stop".to_owned()).spawn(watch).map(drop)

@@ -32,7 +32,7 @@ use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
 use crate::stdout;
 use crate::talk;
-use crate::talk::exit::STOP_PATIENCE;
+use crate::talk::exit_status::STOP_PATIENCE;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
 use crate::talk::units::{self, clean, counted};
@@ -120,7 +120,7 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     });
     line.clear();
     let Some(stats) = stats else {
-        return Ok(crate::talk::exit::stopped(&stop));
+        return Ok(crate::talk::exit_status::stopped(&stop));
     };
     let written = write(&stats, flags);
     let passed_over = reader.passed_over();

@@ -7,7 +7,7 @@ use strata_text::clean_lines;
 
 use crate::talk::messages::{Message, Weight};
 
-pub mod exit;
+pub mod exit_status;
 pub mod messages;
 pub mod progress;
 pub mod time_zone;

@@ -38,7 +38,7 @@ pub use decide::session_events::{AttachProgress, SelectedEvent, UnrecordedEvent}
 pub use discover::cpus::cpus as listed_cpus;
 pub use discover::own_container::Inside;
 pub use error::{Error, Refusal};
-pub use persist::adoption::Kept;
+pub use persist::adoption::AdoptionRecord;
 pub use persist::pins::{pinned, prepare_pins, remove_pinned, ChannelPins};
 pub use persist::unread_records::RingsShape;
 pub use processes::follow::Follow;

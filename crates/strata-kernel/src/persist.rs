@@ -5,7 +5,7 @@
 //! session with --keep ── pins: /sys/fs/bpf/...          kernel objects with names, which hold themselves
 //!                     └─ adoption: a description as JSON, outside of the process
 //! killed ── records go on into the rings
-//! start  ── KernelSession::take_up(description, plan) ── compares all of it with the kernel ── continues, or refuses
+//! start  ── KernelSession::adopt(description, plan) ── compares all of it with the kernel ── continues, or refuses
 //! destroy ── the pins are removed, and the kernel frees the objects
 //! ```
 //!

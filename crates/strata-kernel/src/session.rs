@@ -1,10 +1,10 @@
 //! A recording of the kernel's events, from its begin to its teardown.
 //!
 //! ```text
-//! begin(), begin_counting(), take_up() ─▶ attached ─ start() ⇄ stop() ─ change(), track() ─▶ teardown()
+//! begin(), begin_counting(), adopt() ─▶ attached ─ start() ⇄ stop() ─ change(), track() ─▶ teardown()
 //! ```
 //!
-//! `begin` loads and attaches programs that write nothing before `start`. `take_up` adopts what a killed session has
+//! `begin` loads and attaches programs that write nothing before `start`. `adopt` adopts what a killed session has
 //! pinned. `change` attaches new programs before it detaches old ones: of two programs for one event, the old one
 //! tells which events it has recorded, so that none is recorded twice or not at all. One thread owns a session; the
 //! channel is handed out once, to the pump. Dropping a session detaches its programs.
@@ -27,7 +27,7 @@ use crate::decide::record_classes::Classes;
 use crate::decide::session_events::{AttachProgress, SelectedEvent, UnrecordedEvent};
 use crate::discover::capability::{Capabilities, Capability};
 use crate::error::{Error, Refusal};
-use crate::persist::adoption::{Kept, KeptProgram, KeptSession, KeptUnit};
+use crate::persist::adoption::{AdoptionRecord, SavedProgram, SavedSession, SavedUnit};
 use crate::persist::pins::{info, ChannelPins};
 use crate::persist::unread_records::RingsShape;
 use crate::processes::follow::{self, Follow};
@@ -67,7 +67,7 @@ pub struct RecordingSpec {
 }
 
 /// Saves the description by which the session can be adopted after this process was killed.
-pub type Note = Box<dyn FnMut(&Kept) -> io::Result<()> + Send>;
+pub type Note = Box<dyn FnMut(&AdoptionRecord) -> io::Result<()> + Send>;
 
 /// Settings of a persistent session, whose kernel objects stay when this process is killed.
 pub struct Keeping {
@@ -266,9 +266,9 @@ impl KernelSession {
     ///
     /// # Errors
     /// [`Error::Pins`] if the pinned objects, which stay, differ from the saved description or from `spec`.
-    pub fn take_up(
+    pub fn adopt(
         spec: &RecordingSpec,
-        kept: Kept,
+        kept: AdoptionRecord,
         keeping: Keeping,
     ) -> Result<KernelSession, Error> {
         check()?;
@@ -375,7 +375,7 @@ impl KernelSession {
         if self.keeping.is_none() {
             return Ok(());
         }
-        let whole = KeptSession {
+        let whole = SavedSession {
             attr: &self.attr,
             contexts: self.loader.contexts().bits(),
             counters: self.counters.places(),
@@ -386,7 +386,7 @@ impl KernelSession {
             let info: io::Result<libbpf_sys::bpf_map_info> = info(self.loader.shared(name)?);
             info.ok().map(|info| info.id)
         };
-        let kept = Kept::of(whole, id, self.running.iter().chain(new));
+        let kept = AdoptionRecord::of(whole, id, self.running.iter().chain(new));
         let Some(Keeping { pins, note }) = &mut self.keeping else { return Ok(()) };
         note(&kept).map_err(|error| pins.failed("what is pinned cannot be noted", error))
     }
@@ -823,12 +823,12 @@ impl SharedRings {
         (attr, argv_bytes): (&Attr, u32),
         contexts: &Contexts,
         pins: &Arc<ChannelPins>,
-        kept: &Kept,
+        kept: &AdoptionRecord,
     ) -> Result<SharedRings, Error> {
         let what = "the session";
         let layout = stream_layout(attr)?;
         let mut loader = Loader::new(attr, &layout, contexts.clone(), argv_bytes)?;
-        loader.take_up(Arc::clone(pins), |at, is_right| kept.shared(pins, at, is_right))?;
+        loader.adopt(Arc::clone(pins), |at, is_right| kept.shared(pins, at, is_right))?;
         let control = loader.shared(".data.control").ok_or_else(|| no_map(".data.control"))?;
         let shared = SharedControl::new(control).map_err(|reason| Error::Load { what, reason })?;
         let rings = loader.shared("rings").ok_or_else(|| no_map("rings"))?;
@@ -841,7 +841,7 @@ impl SharedRings {
 /// Opens the programs of one unit that another process has attached and pinned. Returns `None` if they are off and some
 /// are missing, since they were being removed.
 fn found(
-    unit: &KeptUnit,
+    unit: &SavedUnit,
     pins: &ChannelPins,
     shared: &Arc<SharedControl>,
 ) -> Result<Option<RunningPrograms>, Error> {
@@ -860,7 +860,7 @@ fn found(
         let (Some(program), Some(link)) = (program, get(format!("l{at}-{number}"))?) else {
             return absent("p");
         };
-        let found = KeptProgram::of(program.as_fd(), link.as_fd());
+        let found = SavedProgram::of(program.as_fd(), link.as_fd());
         if !found.as_ref().is_ok_and(|found| found == noted) {
             let what = format!("p{at}-{number} is not the program that was pinned ({noted:?})");
             return Err(pins.failed(&what, format!("{found:?}")));

@@ -9,7 +9,7 @@ use strata_ctf::packet_records::{Record, RecordScanner};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, ChannelPins, Contexts, Error, Follow, Keeping, Kept, KernelSession, RecordingSpec,
+    syscalls, ChannelPins, Contexts, Error, Follow, Keeping, AdoptionRecord, KernelSession, RecordingSpec,
     SelectedEvent, Tracked, UnrecordedEvent,
 };
 use strata_model::{ByteOrder, StreamClass};
@@ -527,11 +527,11 @@ fn mount_for_itself() -> bool {
 fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() {
     let _alone = alone();
     let events = || vec![call("getppid"), tracepoint("sched", "sched_process_exit")];
-    let noted: Arc<Mutex<Option<Kept>>> = Arc::default();
+    let noted: Arc<Mutex<Option<AdoptionRecord>>> = Arc::default();
     let name = format!("test.record.{}", std::process::id());
     let keeping = || {
         let noted = Arc::clone(&noted);
-        let note = move |kept: &Kept| {
+        let note = move |kept: &AdoptionRecord| {
             *noted.lock().unwrap() = Some(kept.clone());
             Ok(())
         };
@@ -563,9 +563,9 @@ fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() 
     calls(&mut while_gone);
     let kept = || noted.lock().unwrap().clone().unwrap();
     let other = RecordingSpec { nr_subbufs: 4, ..run() };
-    let error = KernelSession::take_up(&other, kept(), keeping().unwrap()).unwrap_err();
+    let error = KernelSession::adopt(&other, kept(), keeping().unwrap()).unwrap_err();
     assert!(error.to_string().contains("it was made with"), "{error}");
-    let mut session = KernelSession::take_up(&run(), kept(), keeping().unwrap()).unwrap();
+    let mut session = KernelSession::adopt(&run(), kept(), keeping().unwrap()).unwrap();
     assert_eq!(session.attached(), 3);
     let mut channel = session.take_channel().unwrap();
     // The same events are wanted: their programs stay.

@@ -57,7 +57,7 @@ use crate::session::layer::{
 };
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
-use crate::session::shared::LayerLosses;
+use crate::session::shared_state::LayerLosses;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 use crate::sizes::{BuffersOf, Hardware};
 

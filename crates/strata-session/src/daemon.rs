@@ -11,10 +11,10 @@
 //! | file | what it keeps | who holds it |
 //! |---|---|---|
 //! | restore_plan.rs | the plan, from which the session is restored | a file beside the socket |
-//! | slots.rs | which programs have a session of ours | a file beside the socket |
+//! | slot_file.rs | which programs have a session of ours | a file beside the socket |
 //! | fdstore.rs, fdstore_process.rs | memory of programs, with unread records | a child that holds descriptors |
 //! | fdstore_rings.rs | the kernel's rings, if they are not pinned | the same child |
-//! | persistent.rs | programs of the kernel that continue (`--keep`) | pins in the BPF file system, and a file |
+//! | persistent_kernel.rs | programs of the kernel that continue (`--keep`) | pins in the BPF file system, and a file |
 //!
 //! `strata start NAME` of a killed session reads the plan, takes the descriptors back, adopts what still records,
 //! writes the records that were left to a new folder, and continues. `strata destroy` removes all of it. A session
@@ -30,8 +30,8 @@ use strata_model::LossMode;
 use strata_user::Clock;
 
 use crate::daemon::fdstore_rings::count_left;
-use crate::daemon::persistent::KernelKept;
-use crate::daemon::slots::Slots;
+use crate::daemon::persistent_kernel::PersistentKernel;
+use crate::daemon::slot_file::Slots;
 use crate::engine::{in_words, Engine, Layers};
 use crate::error::SessionError;
 use crate::guest::guest_recorder::Relayed;
@@ -42,19 +42,19 @@ use crate::plan::Plan;
 use crate::record::command::Inherited;
 use crate::report::Notice;
 use crate::session::control::Orders;
-use crate::session::memory;
+use crate::session::memory_check;
 use crate::session::privileges::{keep_for_later, Work};
-use crate::session::recording::Recording;
+use crate::session::recording_result::Recording;
 use crate::session::stop::Stop;
 
 pub mod fdstore;
 pub mod fdstore_process;
 pub(crate) mod fdstore_rings;
-pub mod persistent;
+pub mod persistent_kernel;
 pub mod process;
 pub mod restore_plan;
 pub mod server;
-pub mod slots;
+pub mod slot_file;
 
 /// The most chunks of an earlier trace that are searched for records that are still in buffers.
 const PARTS_LOOKED_AT: usize = 1024;
@@ -65,7 +65,7 @@ pub struct LeftByKilled {
     /// The slots in programs.
     pub slots: Option<Slots>,
     /// The pinned objects in the kernel.
-    pub kept: Option<KernelKept>,
+    pub kept: Option<PersistentKernel>,
     /// Changes to this process's own limits and signals, which commands of triggers must not inherit.
     pub inherited: Option<Inherited>,
     /// True if the plan's folder already has chunks of the trace, to which this session adds more.
@@ -105,7 +105,7 @@ pub fn run(
 ) -> Result<Recording, SessionError> {
     let LeftByKilled { slots, kept, inherited, goes_on, is_again, before, folders } = left;
     plan.check()?;
-    memory::reserve_to_begin()?;
+    memory_check::reserve_to_begin()?;
     // This must happen before capabilities are given up.
     let inside = (!plan.transient.is_none()).then(Inside::look).flatten();
     Tracefs::prepare();

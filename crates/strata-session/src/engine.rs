@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use strata_collect::Output;
 use strata_remote::Destination;
 
-use crate::daemon::persistent::KernelKept;
-use crate::daemon::slots::Slots;
+use crate::daemon::persistent_kernel::PersistentKernel;
+use crate::daemon::slot_file::Slots;
 use crate::error::SessionError;
 use crate::guest::guest_recorder::Relayed;
 use crate::options::{KernelOptions, Options};
@@ -36,14 +36,14 @@ use crate::report::{Counts, EndReason, Notice};
 use crate::session::budget::Budget;
 use crate::session::control::{ControlRequest, Orders};
 use crate::session::disk::{DiskLimit, LowSpace};
-use crate::session::recording::Recording;
+use crate::session::recording_result::Recording;
 use crate::session::resources::Resources;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::snapshot;
 use crate::session::state::SessionState;
 use crate::session::status::{recorded_events, TriggerStatus};
 use crate::session::stop::Stop;
-use crate::session::watch::Watch;
+use crate::session::wait_for_end::Watch;
 use crate::session::Session;
 pub(crate) use begun::{Begun, Fixed};
 pub(crate) use layers::{LayerMaker, Layers};
@@ -83,7 +83,7 @@ pub(crate) struct Engine<'a> {
     /// Number of SIGUSR1 signals received.
     signals: u64,
     pub(crate) slots: Option<Arc<Slots>>,
-    pub(crate) kept: Option<Arc<KernelKept>>,
+    pub(crate) kept: Option<Arc<PersistentKernel>>,
     pub(crate) inherited: Option<Inherited>,
     /// True if the session was restored after a kill; see [`crate::session::layer::Context::is_again`].
     pub(crate) is_again: bool,

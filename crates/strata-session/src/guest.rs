@@ -36,7 +36,7 @@ use crate::output::describe::{new_uuid, Machine};
 use crate::report::{LayerReport, NotReached, ProcessReport, GUEST};
 use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::session::privileges::Work;
-use crate::session::shared::Voice;
+use crate::session::shared_state::Voice;
 use crate::session::threads::{joined, spawn, Ask, Cut};
 use kvm_offset::Exact;
 use machine::{Machines, Peer};

@@ -50,13 +50,13 @@ use crate::report::{
     NoKernel, NotReached, Notice, ProcessReport, Report, RuleReport, KERNEL,
 };
 use crate::session::budget::{over_memory, BudgetShare};
-use crate::session::detaching::Detaching;
+use crate::session::detach_later::Detaching;
 use crate::session::layer::{
     Context, EndedProgram, Layer, LayerEnd, LayerRule, LayerStatus, Wanted,
 };
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
-use crate::session::shared::Voice;
+use crate::session::shared_state::Voice;
 use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 use crate::sizes::{BuffersOf, Hardware};
@@ -220,7 +220,7 @@ impl KernelLayer {
         let session = match &context.kept {
             None => KernelSession::begin(spec, None, &mut progress),
             Some(kept) => kept.keeping().and_then(|keeping| match &before {
-                Some(noted) => KernelSession::take_up(&spec, noted.kernel.clone(), keeping),
+                Some(noted) => KernelSession::adopt(&spec, noted.kernel.clone(), keeping),
                 None => KernelSession::begin(spec, Some(keeping), &mut progress),
             }),
         };

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! main thread   creates the layers, starts the command   here, command.rs
-//!               waits, and ends the session              engine.rs, watch.rs, stop.rs
+//!               waits, and ends the session              engine.rs, wait_for_end.rs, stop.rs
 //! layers        threads of their own                     applications.rs, kernel.rs
 //! ```
 //!
@@ -33,8 +33,8 @@ use crate::record::watched::Watched;
 use crate::report::{NoKernel, Notice, Report};
 use crate::session::control::{controls, Orders};
 use crate::session::layer::{Context, Layer};
-use crate::session::memory;
-use crate::session::recording::Recording;
+use crate::session::memory_check;
+use crate::session::recording_result::Recording;
 use crate::session::resources::Resources;
 use crate::session::stop::Stop;
 use crate::session::Session;
@@ -74,7 +74,7 @@ pub fn record_with(
 ) -> Result<Recording, SessionError> {
     options.check()?;
     let system = |what| move |source| SessionError::System { what, source };
-    memory::reserve_to_begin()?;
+    memory_check::reserve_to_begin()?;
     // Mistakes in the filter are reported before anything is created.
     let filter = filter_check::program(options)?;
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;

@@ -20,7 +20,7 @@ use strata_user::Application;
 
 use crate::output::describe::Machine;
 use crate::session::layer::Context;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 
 /// A folder for one test. It is removed at the end, with the files that the test put there.
 pub(crate) struct Scratch(pub(crate) PathBuf);

@@ -30,25 +30,25 @@ use crate::session::threads::{joined, spawn, Ask, Cut};
 pub mod budget;
 pub(crate) mod clock;
 pub mod control;
-pub mod detaching;
+pub mod detach_later;
 pub mod disk;
 pub mod failure;
 pub mod layer;
 pub mod lock;
-pub mod memory;
+pub mod memory_check;
 pub mod privileges;
-pub mod recording;
+pub mod recording_result;
 pub(crate) mod remote;
 pub mod resources;
-pub mod room;
+pub mod free_space;
 pub mod rotation;
-pub mod shared;
+pub mod shared_state;
 pub mod snapshot;
 pub mod state;
 pub mod status;
 pub mod stop;
 pub mod threads;
-pub mod watch;
+pub mod wait_for_end;
 
 /// A session and its layers.
 pub(crate) struct Session {

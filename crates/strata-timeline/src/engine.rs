@@ -47,7 +47,7 @@ mod counters;
 mod exec;
 mod hidden_threads;
 mod initial_state;
-mod requests;
+mod disk_requests;
 mod softirqs;
 mod spans;
 mod wakes;

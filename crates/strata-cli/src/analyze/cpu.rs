@@ -78,7 +78,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let shown = TimeRange { to: shown.to.max(shown.from), ..shown };
     let mut counter = CpuCounter::new(shown, flags.columns.into());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     let world = made.passed.timeline.world();

@@ -136,10 +136,10 @@ pub fn run(flags: &DiffFlags, stop: &Stop) -> Result<u8> {
         return folded(flags, [before, after], stop);
     }
     let Some(mut before) = measure(flags, before, None, stop)? else {
-        return Ok(talk::exit::stopped(stop));
+        return Ok(talk::exit_status::stopped(stop));
     };
     let Some(mut after) = measure(flags, after, Some(before.made.range), stop)? else {
-        return Ok(talk::exit::stopped(stop));
+        return Ok(talk::exit_status::stopped(stop));
     };
     keep_subjects(&mut before.measured, &mut after.measured);
     if before.has_slow_only != after.has_slow_only {
@@ -198,7 +198,7 @@ fn folded(flags: &DiffFlags, paths: [&PathBuf; 2], stop: &Stop) -> Result<u8> {
         let mut maker = FlameMaker::new(*range, weigh, flags.names.source(reader));
         let timeline = Timeline::with_spans(reader, flags.pairs.roles(reader));
         let Some(made) = common.pass_on(timeline, reader, *range, &mut maker, stop) else {
-            return Ok(talk::exit::stopped(stop));
+            return Ok(talk::exit_status::stopped(stop));
         };
         let world = made.passed.timeline.world();
         let flame = maker.finish(world, &|label| is_wanted(flags.of.words(), label));

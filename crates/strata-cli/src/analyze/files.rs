@@ -87,7 +87,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("files", BY_OF), stop)?;
     let mut counter = FileCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::File => By::File,

@@ -140,7 +140,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     let mut maker = FlameMaker::new(range, weigh, flags.names.source(&reader));
     let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     flags.names.say_left_out();
     let world = made.passed.timeline.world();

@@ -90,7 +90,7 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let counter = LockCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
     let mut counter = (counter, ExecutedProcesses::default());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Lock => By::Lock,

@@ -66,7 +66,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("memory", BY_OF), stop)?;
     let mut counter = MemoryCounter::new(range, flags.names.source(&reader));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     flags.names.say_left_out();
     let world = made.passed.timeline.world();

@@ -22,7 +22,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let kept = whose.kept(flags.shown(), DELAYS_MAX);
     let mut counter = OffCpuCounter::new(range, kept, flags.names.source(&reader));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     flags.names.say_left_out();

@@ -111,7 +111,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let mut counter = SpanCounter::new(range, of_name, kept);
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Name => By::Name,
@@ -132,7 +132,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         let mut waiting = SlowestWaits::new(&report.slowest);
         let timeline = Timeline::with_spans(&reader, roles.clone());
         let Some(passed) = flags.common.again(timeline, &reader, range, &mut waiting, stop) else {
-            return Ok(crate::talk::exit::stopped(stop));
+            return Ok(crate::talk::exit_status::stopped(stop));
         };
         waiting.tell(passed.timeline.world(), &mut report.slowest);
     }

@@ -107,7 +107,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let mut all = flags.counters(&whose, range);
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     let (document, empty) = flags.finish(&reader, &whose, &made, all, true);
     show(&flags.common, "summary", &made, &document)?;

@@ -33,7 +33,7 @@ const DAMAGE_MAX: usize = 20;
 /// Shows the summary until the recording ends or the user stops it. Returns the exit status.
 pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     flags.refuse_filter()?;
-    let stopped = || talk::exit::stopped(stop);
+    let stopped = || talk::exit_status::stopped(stop);
     let Some(traces) = FollowedTraces::open("analyze summary", &flags.common.traces, stop)? else {
         return Ok(stopped());
     };

@@ -72,7 +72,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("syscalls", BY_OF), stop)?;
     let mut counter = SyscallCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Process => By::Process,

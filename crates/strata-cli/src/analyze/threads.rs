@@ -108,7 +108,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let mut counter =
         ThreadCounter::with_guests(&reader, range, whose.kept(flags.delays, DELAYS_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     say_blind(&made);

@@ -28,7 +28,7 @@ use crate::sessions::status_fields::text;
 use crate::sessions::tar;
 use crate::stdout;
 use crate::talk;
-use crate::talk::exit::FAILED;
+use crate::talk::exit_status::FAILED;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::units::{clean, counted, shell_word, size, time};
 

@@ -20,7 +20,7 @@ use crate::flags::output_format::AnswerFlags;
 use crate::flags::sessions::{LoadFlags, SaveFlags};
 use crate::stdout;
 use crate::talk;
-use crate::talk::exit::FAILED;
+use crate::talk::exit_status::FAILED;
 use crate::talk::messages;
 use crate::talk::units::{clean, shell_word};
 

@@ -34,7 +34,7 @@ pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Resul
     let Followed { traces, selection, options, limit } = followed;
     let stopped = || stop.requests() > 0;
     let Some(mut follow) = traces.follow(selection, stop, &stdout::is_closed_within)? else {
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     };
     let range = selection.range(follow.reader())?;
     follow.set_range(range);
@@ -92,7 +92,7 @@ pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Resul
     }
     if stopped() {
         speaker.end(&summary);
-        return Ok(crate::talk::exit::stopped(stop));
+        return Ok(crate::talk::exit_status::stopped(stop));
     }
     let mut is_damaged = summary.damage > 0;
     if follow.has_ended() {

@@ -194,7 +194,7 @@ impl Loader {
     ///
     /// # Errors
     /// [`Error::Pins`].
-    pub(crate) fn take_up(
+    pub(crate) fn adopt(
         &mut self,
         pins: Arc<ChannelPins>,
         found: impl Fn(usize, &dyn Fn(&sys::bpf_map_info) -> bool) -> Result<Option<OwnedFd>, Error>,

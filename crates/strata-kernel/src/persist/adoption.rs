@@ -28,7 +28,7 @@ const VERSION: u32 = 3;
 /// The saved description of a session's kernel part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kept {
+pub struct AdoptionRecord {
     version: u32,
     /// Id of the boot during which the description was made.
     boot: String,
@@ -42,7 +42,7 @@ pub struct Kept {
     /// The kernel's ids of the shared maps, in a fixed order; 0 for one that does not exist.
     maps: Vec<u32>,
     pub(crate) classes: Vec<EventClass>,
-    pub(crate) units: Vec<KeptUnit>,
+    pub(crate) units: Vec<SavedUnit>,
     /// Number of events for which programs that are now gone did not run.
     pub(crate) nested: u64,
 }
@@ -50,7 +50,7 @@ pub struct Kept {
 /// Programs of one event, or of system calls with the same filters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KeptUnit {
+pub(crate) struct SavedUnit {
     /// Index of the switch, which is also the number in the names of its pins.
     pub(crate) at: u32,
     object: Object,
@@ -62,14 +62,14 @@ pub(crate) struct KeptUnit {
     #[serde(default)]
     rate: Option<u32>,
     pub(crate) events: Vec<String>,
-    pub(crate) attached: Vec<KeptProgram>,
-    pub(crate) calls: Option<KeptCalls>,
+    pub(crate) attached: Vec<SavedProgram>,
+    pub(crate) calls: Option<SavedCalls>,
     pub(crate) not_run_before: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KeptProgram {
+pub(crate) struct SavedProgram {
     program: u32,
     /// Hash of the program's instructions, as the kernel computes it.
     tag: u64,
@@ -79,7 +79,7 @@ pub(crate) struct KeptProgram {
 /// The saved [`PairAbilities`]. The tests of a filter are not saved: they are in the program's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KeptCalls {
+pub(crate) struct SavedCalls {
     /// The recorded entries: 0 none, 1 all, 2 those that pass the tests.
     entry: u8,
     exit: u8,
@@ -91,19 +91,19 @@ pub(crate) struct KeptCalls {
     waited: bool,
 }
 
-impl KeptProgram {
+impl SavedProgram {
     /// Describes a program and its link.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn of(program: BorrowedFd<'_>, link: BorrowedFd<'_>) -> io::Result<KeptProgram> {
+    pub(crate) fn of(program: BorrowedFd<'_>, link: BorrowedFd<'_>) -> io::Result<SavedProgram> {
         let of_program: sys::bpf_prog_info = info(program)?;
         let of_link: sys::bpf_link_info = info(link)?;
         if of_link.prog_id != of_program.id {
             return Err(io::Error::other("its link is that of another program"));
         }
         let tag = u64::from_ne_bytes(of_program.tag);
-        Ok(KeptProgram { program: of_program.id, tag, link: of_link.id })
+        Ok(SavedProgram { program: of_program.id, tag, link: of_link.id })
     }
 }
 
@@ -128,7 +128,7 @@ fn compiled(code: u8, tests: &Filter) -> Compiled {
     }
 }
 
-impl KeptCalls {
+impl SavedCalls {
     pub(crate) fn held(self, event: &Event) -> PairAbilities {
         PairAbilities {
             contexts: event.contexts,
@@ -143,21 +143,21 @@ impl KeptCalls {
     }
 }
 
-impl KeptUnit {
+impl SavedUnit {
     /// Describes running programs; `None` if none of them is attached, or if they cannot be adopted.
-    fn of(running: &RunningPrograms) -> Option<KeptUnit> {
+    fn of(running: &RunningPrograms) -> Option<SavedUnit> {
         let (tracepoint, rate) = match running.key.target {
             AttachPoint::Own => (None, None),
             AttachPoint::Tracepoint { id } => (Some(id), None),
             AttachPoint::Timer { rate } => (None, Some(rate)),
             AttachPoint::Uprobe { .. } => return None,
         };
-        let attached: io::Result<Vec<KeptProgram>> = running
+        let attached: io::Result<Vec<SavedProgram>> = running
             .attached
             .iter()
-            .map(|one| KeptProgram::of(one.program(), one.link_fd()))
+            .map(|one| SavedProgram::of(one.program(), one.link_fd()))
             .collect();
-        let calls = running.calls.as_ref().map(|calls| KeptCalls {
+        let calls = running.calls.as_ref().map(|calls| SavedCalls {
             entry: code_of(&calls.held.entry),
             exit: code_of(&calls.held.exit),
             has_entry: calls.held.has_entry,
@@ -165,7 +165,7 @@ impl KeptUnit {
             reads_again: calls.held.reads_again,
             waited: calls.held.waited,
         });
-        Some(KeptUnit {
+        Some(SavedUnit {
             at: running.switch.at(),
             object: running.key.object,
             programs: running.key.programs.clone(),
@@ -196,7 +196,7 @@ impl KeptUnit {
 }
 
 /// The part of the description that is the same for the whole session.
-pub(crate) struct KeptSession<'s> {
+pub(crate) struct SavedSession<'s> {
     pub(crate) attr: &'s Attr,
     pub(crate) contexts: u32,
     pub(crate) counters: &'s [Counter],
@@ -204,13 +204,13 @@ pub(crate) struct KeptSession<'s> {
     pub(crate) classes: Vec<EventClass>,
 }
 
-impl Kept {
+impl AdoptionRecord {
     pub(crate) fn of<'r>(
-        whole: KeptSession<'_>,
+        whole: SavedSession<'_>,
         shared: impl Fn(&str) -> Option<u32>,
         running: impl Iterator<Item = &'r RunningPrograms>,
-    ) -> Kept {
-        Kept {
+    ) -> AdoptionRecord {
+        AdoptionRecord {
             version: VERSION,
             boot: boot(),
             overwrites: whole.attr.loss_mode == LossMode::Overwrite,
@@ -220,7 +220,7 @@ impl Kept {
             counters: whole.counters.iter().map(|one| one.name().to_owned()).collect(),
             maps: SHARED.iter().map(|name| shared(name).unwrap_or(0)).collect(),
             classes: whole.classes,
-            units: running.filter_map(KeptUnit::of).collect(),
+            units: running.filter_map(SavedUnit::of).collect(),
             nested: whole.nested,
         }
     }

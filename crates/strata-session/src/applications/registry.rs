@@ -77,12 +77,12 @@ use crate::applications::known_processes::{Generations, KnownMemories, RecentNum
 use crate::applications::source::{ProcessSource, ProgramSources};
 use crate::applications::traced_process::Traced;
 use crate::daemon::fdstore::StoredProgram;
-use crate::daemon::slots::ChannelSlots;
+use crate::daemon::slot_file::ChannelSlots;
 use crate::report::{NotReached, Notice};
 use crate::session::budget::{over_memory, BudgetShare};
 use crate::session::layer::Tell;
 use crate::session::lock::lock;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 
 /// The period of checking control pages for tracepoints that were added or removed.
 const UPDATE_PERIOD: Duration = Duration::from_millis(100);

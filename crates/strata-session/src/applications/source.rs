@@ -50,7 +50,7 @@ use crate::session::budget::BudgetShare;
 use crate::session::failure::failure_text;
 use crate::session::layer::Context;
 use crate::session::lock::lock;
-use crate::session::shared::Voice;
+use crate::session::shared_state::Voice;
 
 /// The most traces of a process id that are searched for records that are still in the process's buffers.
 const TRACES_LOOKED_AT: usize = 256;

@@ -11,7 +11,7 @@ use strata_user::{AppSession, Application};
 use crate::applications::metadata_limit::keep;
 use crate::session::layer::EndedProgram;
 use crate::session::lock::lock;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 
 /// The state of a process that the registry and the pump share.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use strata_kernel::RingsShape;
 
 use crate::daemon::fdstore::{FdStore, OtherMemory};
-use crate::daemon::slots::ChannelSlots;
+use crate::daemon::slot_file::ChannelSlots;
 use strata_text::json;
 
 /// Bit that is set in the numbers of kernel maps, so that they differ from all inode numbers.

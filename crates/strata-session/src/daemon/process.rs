@@ -19,10 +19,10 @@ use strata_control::{Claim, FOLDERS, KERNEL, PLAN, SLOTS};
 
 use crate::daemon::fdstore::FdStore;
 use crate::daemon::fdstore_process::open_fdstore;
-use crate::daemon::persistent::KernelKept;
+use crate::daemon::persistent_kernel::PersistentKernel;
 use crate::daemon::restore_plan::RestorePlan;
 use crate::daemon::server::{ControlServer, Warn};
-use crate::daemon::slots::Slots;
+use crate::daemon::slot_file::Slots;
 use crate::daemon::{self, AtOnce, LeftByKilled};
 use crate::error::SessionError;
 use crate::output::retention::KeptFolders;
@@ -84,7 +84,7 @@ pub fn stand(
     let folders = KeptFolders::new(&saved_in, Box::new(write));
     let keeper = Arc::clone(&server);
     let write = move |text: &str| keeper.keep(KERNEL, text);
-    let kept = plan.keep.then(|| KernelKept::new(&name, &of_kernel, Box::new(write)));
+    let kept = plan.keep.then(|| PersistentKernel::new(&name, &of_kernel, Box::new(write)));
     let result = thread::scope(|scope| {
         // However this ends: the scope waits for the thread that serves.
         let closed = Closed(&server);

@@ -10,9 +10,9 @@ use crate::record::unpreloaded::Unpreloaded;
 use crate::record::watched::Watched;
 use crate::report::{EndReason, NotReached, Report};
 use crate::session::layer::LayerEnd;
-use crate::session::recording::Recording;
+use crate::session::recording_result::Recording;
 use crate::session::resources::Resources;
-use crate::session::watch::Watch;
+use crate::session::wait_for_end::Watch;
 
 /// A recording that was asked for as a whole by `strata record`. Its layers exist before the engine does and are not made
 /// from a plan, and it ends when its disk is nearly full.

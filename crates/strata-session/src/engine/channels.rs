@@ -19,8 +19,8 @@ use super::layers::of_plan;
 use super::made_channel::MadeChannel;
 use super::words::in_words;
 use super::Engine;
-use crate::daemon::persistent::ChannelKept;
-use crate::daemon::slots::ChannelSlots;
+use crate::daemon::persistent_kernel::PersistentChannel;
+use crate::daemon::slot_file::ChannelSlots;
 use crate::error::SessionError;
 use crate::guest::GuestLayer;
 use crate::output::folder::below as output_below;
@@ -308,7 +308,7 @@ impl Engine<'_> {
                 .kept
                 .clone()
                 .filter(|_| channel.layer == LayerOf::Kernel)
-                .map(|all| ChannelKept { all, channel: channel.name.clone() }),
+                .map(|all| PersistentChannel { all, channel: channel.name.clone() }),
             is_again: self.is_again,
             before: self
                 .before

@@ -26,7 +26,7 @@ use crate::plan::{Action, Condition, Plan, Selection, Trigger};
 use crate::record::command::Inherited;
 use crate::report::gaps::cut;
 use crate::report::Notice;
-use crate::session::detaching::Detaching;
+use crate::session::detach_later::Detaching;
 use crate::session::layer::EndedProgram;
 use crate::session::privileges::{keep_for, Work};
 use crate::session::rotation::Rotated;

@@ -8,10 +8,10 @@ use crate::engine::Engine;
 use crate::error::SessionError;
 use crate::plan::Plan;
 use crate::report::{EndReason, Notice};
-use crate::session::detaching::Detaching;
+use crate::session::detach_later::Detaching;
 use crate::session::status::EventStatus;
 use crate::session::stop::Stop;
-use crate::session::watch::Watch;
+use crate::session::wait_for_end::Watch;
 
 impl Watcher for Engine<'_> {
     fn events(&self) -> u64 {

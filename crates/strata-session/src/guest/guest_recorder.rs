@@ -12,7 +12,7 @@ use crate::error::SessionError;
 use crate::output::describe::{new_uuid, Machine};
 use crate::report::Notice;
 use crate::session::lock::lock;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
 
 /// Reads the counter of this CPU together with the clock.

@@ -17,9 +17,9 @@ use crate::options::{KernelOptions, Options};
 use crate::record::command::{Inherited, Running};
 use crate::record::watched::Watched;
 use crate::report::{CommandEnd, EndReason, EventProblem, LossMode, NotReached, Notice};
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
-use crate::session::watch::Watch;
+use crate::session::wait_for_end::Watch;
 
 /// Size of the rings, to which nothing is written \[byte\].
 const SUBBUF_BYTES: u64 = 4096;

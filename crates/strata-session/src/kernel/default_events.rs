@@ -13,7 +13,7 @@ use crate::error::SessionError;
 use crate::kernel::{KernelLayer, LayerRequest};
 use crate::options::{KernelOptions, Options};
 use crate::report::{NoKernel, Notice};
-use crate::session::memory;
+use crate::session::memory_check;
 
 /// Memory that must be free in addition to the buffers, for loading programs \[byte\]; generously estimated.
 const MEMORY_BYTES: u64 = 128 << 20;
@@ -155,7 +155,7 @@ fn buffer_bytes(options: &Options, nr_cpus: u64) -> u64 {
 
 fn is_there_memory(options: &Options) -> bool {
     let bytes = buffer_bytes(options, nr_cpus(options)).saturating_add(MEMORY_BYTES);
-    usize::try_from(bytes).is_ok_and(|bytes| memory::reserve(bytes).is_ok())
+    usize::try_from(bytes).is_ok_and(|bytes| memory_check::reserve(bytes).is_ok())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::Pid;
 use strata_kernel::session::KernelSession;
 
-use crate::session::detaching::Detaching;
+use crate::session::detach_later::Detaching;
 
 /// The least number of programs for which detaching is reported. Fewer are detached before anybody looks.
 const PROGRAMS_TOLD: usize = 50;

@@ -38,7 +38,7 @@ use crate::output::describe::{as_numbers, new_uuid};
 use crate::report::KERNEL;
 use crate::session::layer::Context;
 use crate::session::lock::lock;
-use crate::session::shared::Voice;
+use crate::session::shared_state::Voice;
 
 /// Id of the only stream class of the kernel's trace.
 const STREAM: u32 = 0;

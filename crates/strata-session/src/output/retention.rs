@@ -37,7 +37,7 @@ const FOLDERS_MAX: usize = 64;
 const PIPED: &str = "strata-snapshot-";
 
 /// Function that replaces a text that is kept outside of the session's process.
-pub type WriteKept = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
+pub type WriteNotes = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
 
 /// Limits on the data that a session keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,13 +82,13 @@ impl Retention {
 #[derive(Default)]
 pub struct KeptFolders {
     folders: Vec<PathBuf>,
-    write: Option<WriteKept>,
+    write: Option<WriteNotes>,
 }
 
 impl KeptFolders {
     /// Reads the folders that the session had noted before it was killed. Invalid text counts as none.
     #[must_use]
-    pub fn new(before: &str, write: WriteKept) -> KeptFolders {
+    pub fn new(before: &str, write: WriteNotes) -> KeptFolders {
         KeptFolders {
             folders: serde_json::from_str(before).unwrap_or_default(),
             write: Some(write),

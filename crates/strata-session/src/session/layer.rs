@@ -18,7 +18,7 @@
 //! All methods are called by the session's own thread, and none may wait for a disk or a hostile process: slow work is
 //! done by the layer's threads. `snapshot` and `rotate` therefore return a request that another thread runs. A `change`
 //! happens completely or not at all. Write errors do not pass through this interface: a layer's pump notes them in the
-//! session's shared state, where [`crate::session::watch`] finds them.
+//! session's shared state, where [`crate::session::wait_for_end`] finds them.
 //!
 //! The implementations are [`crate::applications`], [`crate::kernel`] and [`crate::guest`]. A new layer needs a folder of
 //! its own, and a line where [`crate::engine`] makes layers from a plan.
@@ -35,17 +35,17 @@ use strata_kernel::CallStacks;
 use strata_model::TimeSource;
 use strata_user::Outcome;
 
-use crate::daemon::persistent::ChannelKept;
-use crate::daemon::slots::ChannelSlots;
+use crate::daemon::persistent_kernel::PersistentChannel;
+use crate::daemon::slot_file::ChannelSlots;
 use crate::error::SessionError;
 use crate::output::describe::Machine;
 use crate::plan::tracked::Tracked;
 use crate::record::command::Running;
 use crate::report::gaps::Late;
 use crate::report::{Buffers, FilterReport, LayerReport, NotReached, Notice, Report, RuleReport};
-use crate::session::detaching::Detaching;
+use crate::session::detach_later::Detaching;
 use crate::session::privileges::Work;
-use crate::session::shared::{Figured, LayerLosses, Shared};
+use crate::session::shared_state::{Figured, LayerLosses, Shared};
 use crate::session::threads::{Ask, Cut};
 
 /// State shared by the layers of a session.
@@ -62,7 +62,7 @@ pub(crate) struct Context {
     /// Notes about the slots in programs, for a session that is restored after a kill; `None` if there are none.
     pub(crate) slots: Option<ChannelSlots>,
     /// Notes about recording that continues in the kernel after a kill; `None` if nothing does.
-    pub(crate) kept: Option<ChannelKept>,
+    pub(crate) kept: Option<PersistentChannel>,
     /// True if the session was killed and is restored from its plan. Events and programs that no longer exist are then
     /// no error, and the rest is recorded.
     pub(crate) is_again: bool,

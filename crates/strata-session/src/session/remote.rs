@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::output::describe::{new_uuid, Machine};
 use crate::report::Notice;
 use crate::session::privileges::give_up_rights;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
 
 /// A connection to a relay, and the output that creates the sinks of its traces.

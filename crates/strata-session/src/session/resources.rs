@@ -27,13 +27,13 @@ use crate::session::clock::wall_ns;
 use crate::session::disk::{LowSpace, MinFree};
 use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
-use crate::session::recording::Recording;
+use crate::session::recording_result::Recording;
 use crate::session::remote::{RemoteStatus, RemoteTrace};
 use crate::session::rotation::{Rotated, Rotations};
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::snapshot::{SnapshotRequest, Snapshots};
 use crate::session::stop::Stop;
-use crate::session::watch::Watch;
+use crate::session::wait_for_end::Watch;
 use crate::session::Session;
 
 /// The resources of a session, before anything runs.

@@ -28,7 +28,7 @@ use crate::output::folder::{TimeStamp, TraceFolder};
 use crate::report::{ChunkStatus, ChunksStatus, Notice};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::threads::{joined, spawn, Cut};
 use crate::session::Session;
 

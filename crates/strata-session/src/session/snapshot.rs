@@ -21,7 +21,7 @@ use crate::session::failure::{advice, failure_text};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::remote;
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
 use crate::session::threads::{joined, spawn, Ask};
 use crate::session::Session;

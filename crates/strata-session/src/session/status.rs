@@ -14,8 +14,8 @@ use crate::report::{ChunksStatus, FilterReport, FilterSlip, NotReached, TriggerR
 use crate::session::layer::LayerStatus;
 use crate::session::remote::RemoteStatus;
 use crate::session::resources::Resources;
-use crate::session::room::NoRoomStatus;
-use crate::session::shared::Figured;
+use crate::session::free_space::NoRoomStatus;
+use crate::session::shared_state::Figured;
 use crate::session::state::SessionState;
 
 /// The most unreached or late programs and events in a status.

@@ -35,7 +35,7 @@ use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
 use crate::session::disk::MinFree;
 use crate::session::layer::{Layer, Wanted};
 use crate::session::rotation::{Rotated, Rotations};
-use crate::session::shared::Voice;
+use crate::session::shared_state::Voice;
 use crate::session::snapshot::write as save;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use strata_collect::{Error, Finish, HeldTrace, Output, PumpOrder, SnapshotSpan};
 
 use crate::session::privileges::{keep_for, Work};
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 
 /// Starts a thread with the rights for its work. The name is for people who examine the tracer with a debugger. Returns
 /// `None` if the thread cannot be created; the session then fails.

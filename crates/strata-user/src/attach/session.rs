@@ -299,7 +299,7 @@ impl AppSession {
         session.format.vtid = spec.vtid;
         session.place = place;
         session.channel = Some(channel);
-        match session.take_up(clock) {
+        match session.take_over(clock) {
             // The records stay in the memory, so that adopting can be tried again.
             Err(error) if !app.is_alive() => {
                 session.leave();
@@ -309,7 +309,7 @@ impl AppSession {
         }
     }
 
-    fn take_up(&mut self, clock: &Clock) -> Result<(), Error> {
+    fn take_over(&mut self, clock: &Clock) -> Result<(), Error> {
         // The contexts that were asked for when the slot was made: they may differ from those of the spec.
         self.format.contexts = self.slot_contexts()?;
         // Any filter may need the control group; its program is not examined here.

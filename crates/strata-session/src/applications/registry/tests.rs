@@ -1,7 +1,7 @@
 use super::socket_holders::HOLDERS_MAX;
 use super::*;
 use crate::applications::filter_check::Filtered;
-use crate::daemon::slots::Slots;
+use crate::daemon::slot_file::Slots;
 use crate::options::Options;
 use crate::plan::tracked::Tracked;
 use crate::report::USER;

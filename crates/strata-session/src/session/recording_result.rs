@@ -1,7 +1,7 @@
 //! The result of a recording.
 
 use crate::report::Report;
-use crate::session::detaching::Detaching;
+use crate::session::detach_later::Detaching;
 
 /// A recording that has ended.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use strata_collect::LastPacket;
 use strata_kernel::session::Keeping;
-use strata_kernel::{ChannelPins, Kept};
+use strata_kernel::{ChannelPins, AdoptionRecord};
 use strata_ring::Channel;
 
 use crate::output::folder::stream_file;
-use crate::output::retention::WriteKept;
+use crate::output::retention::WriteNotes;
 use crate::session::lock::lock;
 use strata_text::json;
 
@@ -21,7 +21,7 @@ use strata_text::json;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Noted {
-    pub(crate) kernel: Kept,
+    pub(crate) kernel: AdoptionRecord,
     /// The folder into which the channel's packets are written.
     folder: Option<PathBuf>,
     /// For each stream, the number of discarded records that earlier traces report.
@@ -29,26 +29,26 @@ pub(crate) struct Noted {
 }
 
 /// The notes on the kernel's part of a session, for each channel.
-pub struct KernelKept {
+pub struct PersistentKernel {
     session: String,
-    write: WriteKept,
+    write: WriteNotes,
     all: Mutex<BTreeMap<String, Noted>>,
 }
 
 /// The notes of one channel.
 #[derive(Clone)]
-pub(crate) struct ChannelKept {
-    pub(crate) all: Arc<KernelKept>,
+pub(crate) struct PersistentChannel {
+    pub(crate) all: Arc<PersistentKernel>,
     pub(crate) channel: String,
 }
 
-impl KernelKept {
+impl PersistentKernel {
     /// Creates the notes of the session with this name, from those of the killed session before it. Unreadable notes
     /// count as none, and the pinned objects are then removed.
     #[must_use]
-    pub fn new(session: &str, before: &str, write: WriteKept) -> KernelKept {
+    pub fn new(session: &str, before: &str, write: WriteNotes) -> PersistentKernel {
         let all = Mutex::new(serde_json::from_str(before).unwrap_or_default());
-        KernelKept { session: session.to_owned(), write, all }
+        PersistentKernel { session: session.to_owned(), write, all }
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Noted>)) -> io::Result<()> {
@@ -63,7 +63,7 @@ impl KernelKept {
     }
 }
 
-impl ChannelKept {
+impl PersistentChannel {
     /// Returns the notes of the killed session, if they are from the present boot of the machine.
     pub(crate) fn before(&self) -> Option<Noted> {
         lock(&self.all.all).get(&self.channel).filter(|one| one.kernel.is_of_this_boot()).cloned()
@@ -74,7 +74,7 @@ impl ChannelKept {
     pub(crate) fn keeping(&self) -> Result<Keeping, strata_kernel::Error> {
         let pins = Arc::new(ChannelPins::open(&self.all.session, &self.channel)?);
         let (all, channel) = (Arc::clone(&self.all), self.channel.clone());
-        let note = move |kernel: &Kept| {
+        let note = move |kernel: &AdoptionRecord| {
             all.change(|all| match all.get_mut(&channel) {
                 Some(noted) => noted.kernel.clone_from(kernel),
                 None => {
@@ -143,8 +143,8 @@ mod tests {
                 *lock(&written) = text.to_owned();
                 Ok(())
             });
-            let all = Arc::new(KernelKept::new("s", before, write));
-            ChannelKept { all, channel: "c".to_owned() }
+            let all = Arc::new(PersistentKernel::new("s", before, write));
+            PersistentChannel { all, channel: "c".to_owned() }
         };
         for text in ["", "{", "[]", r#"{"c": 3}"#] {
             assert!(of(text).before().is_none(), "{text}");

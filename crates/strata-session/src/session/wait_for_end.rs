@@ -21,7 +21,7 @@ use crate::record::command::Running;
 use crate::record::watched::Watched;
 use crate::report::{CommandEnd, EndReason, Notice, Progress};
 use crate::session::disk::{DiskLimit, LowSpace};
-use crate::session::shared::Shared;
+use crate::session::shared_state::Shared;
 use crate::session::state::SessionState;
 use crate::session::stop::Stop;
 
