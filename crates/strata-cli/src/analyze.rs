@@ -46,8 +46,8 @@ mod threads;
 mod wait;
 mod wait_text;
 
+use crate::exit_status::STOP_PATIENCE;
 use crate::stdout;
-use crate::talk::exit_status::STOP_PATIENCE;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use strata_session::stop::Stop;

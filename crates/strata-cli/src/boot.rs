@@ -26,10 +26,10 @@ use strata_session::plan::Plan;
 use crate::flags::boot::{InstallBootFlags, SettleFlags};
 use crate::sessions::status_fields::{number, text};
 use crate::sessions::{done, one_of};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted, shell_word, size};
+use crate::units::{clean, counted, shell_word, size};
 use files::SystemRoot;
 
 mod files;
@@ -194,7 +194,7 @@ pub fn install(flags: &InstallBootFlags) -> Result<u8> {
 }
 
 fn tell(text: String) {
-    talk::message(&Message { weight: Weight::Talk, text });
+    stderr::message(&Message { weight: Weight::Talk, text });
 }
 
 /// Describes what will happen at the next boot, and what to type.
@@ -264,7 +264,7 @@ fn program(flags: &InstallBootFlags) -> Result<String> {
         let text = format!(
             "program '{text}': is on another file system than /, and may not be there so early"
         );
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     Ok(text)
 }

@@ -6,7 +6,7 @@
 //!                                  └─ clap::Error ── usage(): help and version are 0, a mistake is 2
 //! ```
 //!
-//! A mistake is answered with what to type: the words of other tools in `talk::messages::mistakes` and `lttng`, a
+//! A mistake is answered with what to type: the words of other tools in `stderr::messages::mistakes` and `lttng`, a
 //! name that is nearly right by clap, and for `analyze wait` without a thread a list of the trace's threads. A panic
 //! is printed as a message too, with its place in the source.
 
@@ -16,12 +16,12 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::Parser as _;
 
+use crate::exit_status::{stopped_by, FAILED};
 use crate::flags::{Action, Flags, ListFlags};
-use crate::talk::exit_status::{stopped_by, FAILED};
-use crate::talk::messages::{Message, Weight};
+use crate::stderr::messages::{Message, Weight};
 use crate::{
     analyze, boot, count, doctor, emit, export, flags, list, record, relayd, sessions, sql, stats,
-    talk, ui, view,
+    stderr, ui, view,
 };
 
 /// Limit on the threads that are listed if a command needs one and none was named.
@@ -30,21 +30,21 @@ const THREADS_SHOWN: &str = "12";
 /// Runs the command of the command line. Returns the exit status.
 #[must_use]
 pub fn run() -> ExitCode {
-    std::panic::set_hook(Box::new(|panic| talk::failure(&talk::messages::broken(panic))));
+    std::panic::set_hook(Box::new(|panic| stderr::failure(&stderr::messages::broken(panic))));
     let flags = match Flags::of_command_line() {
         Ok(flags) => flags,
         Err(error) => {
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
             let words: Vec<String> = words.collect();
             let status = usage(&error, &words);
-            if let Some(trace) = talk::messages::wait_without_thread(&error, &words) {
+            if let Some(trace) = stderr::messages::wait_without_thread(&error, &words) {
                 show_threads(trace);
             }
             return ExitCode::from(status);
         }
     };
     if let Some(text) = flags.remark() {
-        talk::message(&Message { weight: Weight::Talk, text: text.to_owned() });
+        stderr::message(&Message { weight: Weight::Talk, text: text.to_owned() });
     }
     let done = match flags.action {
         Action::Record(flags) => match flags.asks_for_contexts() {
@@ -122,7 +122,7 @@ pub fn run() -> ExitCode {
 fn usage(error: &clap::Error, words: &[String]) -> u8 {
     let status = u8::try_from(error.exit_code()).unwrap_or(FAILED);
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        talk::line(&talk::messages::usage(error, words));
+        stderr::line(&stderr::messages::usage(error, words));
     } else {
         // The reader of `strata --help | head` has seen enough.
         let _ = error.print();
@@ -155,9 +155,9 @@ fn failed(error: &anyhow::Error) -> u8 {
     }
     match of_session {
         Some(strata_session::SessionError::NothingSelected(rules)) => {
-            talk::messages::nothing_selected(rules).iter().for_each(|line| talk::failure(line));
+            stderr::messages::nothing_selected(rules).iter().for_each(|line| stderr::failure(line));
         }
-        _ => talk::failure(&talk::messages::failure_line(error.chain())),
+        _ => stderr::failure(&stderr::messages::failure_line(error.chain())),
     }
     match of_session {
         Some(strata_session::SessionError::Command(error)) => error.exit_status(),
@@ -194,7 +194,7 @@ mod tests {
             let words = ["strata"].into_iter().chain(name).chain(["--no-such-flag"]);
             let error = Flags::try_parse_from(words).unwrap_err();
             let text =
-                anstream::adapter::strip_str(&talk::messages::usage(&error, &[])).to_string();
+                anstream::adapter::strip_str(&stderr::messages::usage(&error, &[])).to_string();
             assert!(text.starts_with("strata: unexpected argument '--no-such-flag'"), "{text}");
             assert!(!text.contains("error:") && text.contains("--help"), "{text}");
             assert_eq!(error.exit_code(), 2);
@@ -250,19 +250,19 @@ mod tests {
         ] {
             let error = Flags::try_parse_from(["strata"].iter().chain(words)).unwrap_err();
             let text =
-                anstream::adapter::strip_str(&talk::messages::usage(&error, &[])).to_string();
+                anstream::adapter::strip_str(&stderr::messages::usage(&error, &[])).to_string();
             assert!(text.starts_with("strata: "), "{text}");
             assert!(text.contains("is a word of LTTng's") && text.contains(instead), "{text}");
             assert_eq!(error.exit_code(), 2);
         }
         for word in ["add-output", "list-output", "del-output"] {
-            let text = talk::messages::lttng::of_snapshot(word).unwrap();
+            let text = stderr::messages::lttng::of_snapshot(word).unwrap();
             assert!(text.starts_with(&format!("snapshot {word} is a word of LTTng's")), "{text}");
         }
-        assert_eq!(talk::messages::lttng::of_snapshot("record"), None);
+        assert_eq!(stderr::messages::lttng::of_snapshot("record"), None);
         // Elsewhere the same letter is another one's.
         let error = Flags::try_parse_from(["strata", "save", "-u"]).unwrap_err();
-        assert!(!talk::messages::usage(&error, &[]).contains("LTTng"));
+        assert!(!stderr::messages::usage(&error, &[]).contains("LTTng"));
         // These are known.
         for words in [
             &["snapshot"][..],

@@ -37,10 +37,10 @@ use crate::analyze::report_command::{Format, ROWS};
 use crate::flags::processes::{found, parse_process, AskedProcess};
 use crate::flags::rules::parse_kernel_rules;
 use crate::reading::selection::parse_filter;
+use crate::stderr;
+use crate::stderr::messages::{self, Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{self, Message, Weight};
-use crate::talk::units::{counted, parse_slower};
+use crate::units::{counted, parse_slower};
 use table::{Layout, Titles};
 
 pub mod screen;
@@ -225,7 +225,7 @@ pub fn run(flags: &CountFlags) -> Result<u8> {
     let processes = found(&flags.pid)?;
     some_are_there(&processes.iter().map(|(_, pid)| *pid).collect::<Vec<_>>())?;
     if let Some(text) = messages::found_by_name(&processes).filter(|_| !flags.quiet) {
-        talk::message(&Message { weight: Weight::Talk, text });
+        stderr::message(&Message { weight: Weight::Talk, text });
     }
     let options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect());
     let stop = Stop::on_signals()?;
@@ -246,7 +246,7 @@ pub fn run(flags: &CountFlags) -> Result<u8> {
             _ => return,
         };
         if let Some(text) = messages::notice(&notice) {
-            talk::message(&Message { weight, text });
+            stderr::message(&Message { weight, text });
         }
     };
     let mut show = |counts: &Counts| {
@@ -263,7 +263,7 @@ pub fn run(flags: &CountFlags) -> Result<u8> {
     shown?;
     screen.end(&layout.document(&end.counts, flags.top()))?;
     for message in said(&end, flags) {
-        talk::message(&message);
+        stderr::message(&message);
     }
     Ok(exit_status(&end, flags.strict, is_unmatched))
 }

@@ -11,10 +11,10 @@ use strata_kernel::doctor::{examine, Finding, Readiness};
 use strata_session::report::{KERNEL, USER};
 
 use crate::flags::DoctorFlags;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted};
+use crate::units::{clean, counted};
 
 /// Limit on the sessions that are named; further ones are counted.
 const NAMES_MAX: usize = 10;
@@ -25,7 +25,7 @@ pub fn run(flags: &DoctorFlags) -> Result<u8> {
     findings.extend(strata_session::doctor::examine());
     if flags.clean {
         for text in clean_up()? {
-            talk::message(&Message { weight: Weight::Talk, text });
+            stderr::message(&Message { weight: Weight::Talk, text });
         }
     }
     findings.push(sessions());

@@ -8,7 +8,7 @@ use strata_analyze::duration_text::parse_duration;
 use strata_events::{availability, load_library, Class, Event, FieldType, Level, Provider, Words};
 use strata_session::preload;
 
-use crate::talk;
+use crate::stderr;
 
 /// Provider of an event whose name has none.
 const PROVIDER: &str = "shell";
@@ -116,7 +116,7 @@ pub fn run(flags: &EmitFlags) -> Result<u8> {
     let event = Provider::new(provider).and_then(|provider| provider.event(&class));
     let event = event.map_err(|error| anyhow!("'{}': {error}", flags.name))?;
     if !is_recorded(&event, flags.wait) {
-        talk::failure(&format!(
+        stderr::failure(&format!(
             "nobody records {provider}:{name}. Start a session that does, such as: strata record --background NAME -u '{provider}:*'"
         ));
         return Ok(NOT_RECORDED);

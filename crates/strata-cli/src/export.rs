@@ -58,11 +58,11 @@ use strata_timeline::PairRule;
 use crate::reading::selection::{OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
 use crate::reading::{incomplete_traces, limits};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::stderr::progress::ReadingLine;
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::progress::ReadingLine;
-use crate::talk::units::{clean, counted, shell_word, size, time, typed};
+use crate::units::{clean, counted, shell_word, size, time, typed};
 use crate::view::too_many_names;
 use folder::OutputFolder;
 use output::OutputFile;
@@ -289,7 +289,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
     let mut talk = ExportTalk { line, damages: 0, noted: HashSet::new() };
     reader.damage().iter().for_each(|damage| talk.damage(damage));
-    incomplete_traces::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(stderr::message);
     flags.selection.hints(&reader).into_iter().for_each(warning);
     let tame = matches!(target, OutputName::Stdout) && stdout::is_terminal();
     let selection = OnceLock::new();
@@ -316,7 +316,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let what = target.to_string();
     let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
         // Dropping the destination removes the file.
-        return Ok(crate::talk::exit_status::stopped(&stop));
+        return Ok(crate::exit_status::stopped(&stop));
     };
     if written.events > 0 || (talk.damages == 0 && !flags.is_any()) {
         match place {
@@ -748,13 +748,13 @@ impl ExportTalk {
 
     fn rest(&self) {
         if self.damages > DAMAGE_SHOWN {
-            talk::failure(&counted(self.damages - DAMAGE_SHOWN, "other damage"));
+            stderr::failure(&counted(self.damages - DAMAGE_SHOWN, "other damage"));
         }
     }
 }
 
 fn warning(text: String) {
-    talk::message(&Message { weight: Weight::Warning, text });
+    stderr::message(&Message { weight: Weight::Warning, text });
 }
 
 /// Reports what was written, and how to use it.
@@ -787,19 +787,19 @@ fn say(
         size(written.bytes),
         time(begin.elapsed())
     );
-    talk::message(&Message { weight: Weight::Talk, text });
+    stderr::message(&Message { weight: Weight::Talk, text });
     let path = match target {
         OutputName::File(path) => path,
         OutputName::Stdout => return,
     };
     if flags.to == ExportFormat::Sqlite {
-        return talk::message(&Message { weight: Weight::Talk, text: sqlite::how_to_ask(path) });
+        return stderr::message(&Message { weight: Weight::Talk, text: sqlite::how_to_ask(path) });
     }
     if flags.to != ExportFormat::Perfetto {
         return;
     }
     let text = "open it at https://ui.perfetto.dev, which keeps it in your browser".to_owned();
-    talk::message(&Message { weight: Weight::Talk, text });
+    stderr::message(&Message { weight: Weight::Talk, text });
     too_large(written.bytes).into_iter().for_each(warning);
 }
 

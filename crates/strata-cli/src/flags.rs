@@ -20,7 +20,7 @@
 //! the further ones are the long help and the man page. A unit test compares the help of all commands with these rules.
 //! Flags that two commands share are a struct of their own and flattened into both, so that they cannot differ.
 //!
-//! Words that other tools use for the same thing are no aliases: `talk::messages::mistakes` answers them with the
+//! Words that other tools use for the same thing are no aliases: `stderr::messages::mistakes` answers them with the
 //! command to type.
 
 use std::ffi::OsString;
@@ -50,7 +50,7 @@ use crate::emit::EmitFlags;
 use crate::export::ExportFlags;
 use crate::reading::selection::parse_filter;
 use crate::stats::StatsFlags;
-use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
+use crate::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
 use crate::view::ViewFlags;
 use crate::{relayd::RelaydFlags, sql::SqlFlags, ui::UiFlags};
 use auto::AutoFlags;

@@ -7,12 +7,12 @@
 //!   view, stats, list, analyze, sql, export, ui             strata-analyze and others        what reads traces
 //!   reading.rs            flags and messages that the reading commands share
 //!   stdout.rs, pager.rs   data: the only way to stdout
-//!   talk.rs + talk/       messages: the only way to stderr
+//!   stderr.rs + stderr/   messages: the only way to stderr
 //! ```
 //!
 //! A command is a file, or a file and a folder, with three parts: a struct of flags (`ViewFlags`), which only parses;
 //! a function `run(&flags) -> Result<u8>`, which returns the exit status; and functions that turn results into text.
-//! `run` prints data through `stdout` and messages through `talk`, so that foreign names in them cannot act on a
+//! `run` prints data through `stdout` and messages through `stderr`, so that foreign names in them cannot act on a
 //! terminal, and a closed pipe is no failure. An error that it returns is printed by `command.rs`, with exit status
 //! 2.
 //!
@@ -36,6 +36,7 @@ mod command;
 mod count;
 mod doctor;
 mod emit;
+mod exit_status;
 mod export;
 mod flags;
 mod list;
@@ -46,9 +47,11 @@ mod relayd;
 mod sessions;
 mod sql;
 mod stats;
+mod stderr;
 mod stdout;
-mod talk;
+mod time_zone;
 mod ui;
+mod units;
 mod view;
 
 pub use command::run;

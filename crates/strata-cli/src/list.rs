@@ -26,10 +26,10 @@ use strata_session::{level_name, EVENT_CONTEXTS};
 use crate::flags::ListFlags;
 use crate::sessions::statuses;
 use crate::sessions::{self, status};
+use crate::stderr;
+use crate::stderr::messages::{self, Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{self, Message, Weight};
-use crate::talk::units::{clean, counted};
+use crate::units::{clean, counted};
 
 pub mod kernel_list;
 pub mod trace_list;
@@ -65,7 +65,7 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
         };
         stdout::paged("list", &all, true)?;
         for text in messages::list_remarks(&listing) {
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
     }
     Ok(u8::from(is_empty && !flags.is_json()))

@@ -11,10 +11,10 @@ use strata_session::stop::Stop;
 
 use crate::flags::RecordFlags;
 use crate::sessions::busy_line::Answer;
+use crate::stderr;
+use crate::stderr::messages::{self, Message, Weight};
+use crate::stderr::progress::ProgressLine;
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{self, Message, Weight};
-use crate::talk::progress::ProgressLine;
 use live::{Live, Unkept};
 
 mod live;
@@ -29,18 +29,18 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     let named = messages::found_by_name(&processes);
     let mut options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
     if let Some(text) = flags.add_hypervisor(&mut options)?.filter(|_| !flags.quiet) {
-        talk::message(&Message { weight: Weight::Talk, text });
+        stderr::message(&Message { weight: Weight::Talk, text });
     }
     let made = options.output.as_deref().and_then(messages::folders_made);
     if let Some(text) = made.filter(|_| !flags.quiet) {
-        talk::message(&Message { weight: Weight::Talk, text });
+        stderr::message(&Message { weight: Weight::Talk, text });
     }
     if let Some(text) = named.filter(|_| !flags.quiet) {
-        talk::message(&Message { weight: Weight::Talk, text });
+        stderr::message(&Message { weight: Weight::Talk, text });
     }
     if !options.libc.is_empty() {
         if let Some(text) = preload::hint(&options.command, &options.libc) {
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
     }
     let unkept = flags.live.no_output.then(Unkept::new).transpose()?;
@@ -48,7 +48,7 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         options.output = Some(unkept.trace());
     }
     let shared = !options.command.is_empty() && stdout::is_terminal();
-    let line = (!flags.quiet && talk::is_live() && !flags.live.live)
+    let line = (!flags.quiet && stderr::is_live() && !flags.live.live)
         .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
@@ -115,10 +115,10 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
 pub fn say(report: &Report, quiet: bool) {
     for message in messages::summary(report) {
         if !quiet || message.weight != Weight::Talk {
-            talk::message(&message);
+            stderr::message(&message);
         }
     }
     if let Some(next) = messages::next_command(report).filter(|_| !quiet) {
-        talk::line(&next);
+        stderr::line(&next);
     }
 }

@@ -17,9 +17,9 @@ use strata_session::stop::Stop;
 use strata_text::clean;
 
 use crate::sessions::service;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{parse_size, shell_word, size};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::{parse_size, shell_word, size};
 
 const SEE_ALSO: &str = "\
 For a first try, on the machine that is to have the traces:
@@ -350,5 +350,5 @@ fn log(event: &RelayEvent) {
 }
 
 fn say(weight: Weight, text: String) {
-    talk::message(&Message { weight, text });
+    stderr::message(&Message { weight, text });
 }

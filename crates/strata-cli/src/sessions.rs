@@ -32,6 +32,7 @@ use strata_session::plan::{Change, Plan};
 use strata_session::report::Notice;
 use strata_session::{some_are_there, RestorePlan};
 
+use crate::exit_status::FAILED;
 use crate::flags::background_plan::Planned;
 use crate::flags::output_format::AnswerFlags;
 use crate::flags::relay::absolute_to;
@@ -44,11 +45,10 @@ use crate::flags::RecordFlags;
 use crate::record;
 use crate::sessions::background::{Until, LOOK_PERIOD};
 use crate::sessions::status_fields::{history, is, names, number, text};
+use crate::stderr;
+use crate::stderr::messages::{self, Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::exit_status::FAILED;
-use crate::talk::messages::{self, Message, Weight};
-use crate::talk::units::{clean, counted, shell_word, size};
+use crate::units::{clean, counted, shell_word, size};
 use service::ServiceManager;
 
 pub mod background;
@@ -73,7 +73,7 @@ const HISTORY_WAIT: Duration = Duration::from_millis(900);
 const UNREAD: &str = "read what the session has said";
 
 fn tell(text: String) {
-    talk::message(&Message { weight: Weight::Talk, text });
+    stderr::message(&Message { weight: Weight::Talk, text });
 }
 
 /// Returns the session `name`; without a name, the only session there is.
@@ -106,7 +106,7 @@ pub fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: S
         all.extend(facts);
         return match stdout::json(name, &all) {
             Err(error) if !stdout::is_closed(&error) => {
-                talk::failure(&messages::failure_line(error.chain()));
+                stderr::failure(&messages::failure_line(error.chain()));
                 FAILED
             }
             _ => 0,
@@ -200,7 +200,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         let weight = messages::weight_of_no_kernel(why);
         let text = messages::notice(&Notice::NoKernel(why.clone())).unwrap_or_default();
         if weight != Weight::Talk || begun.talks() {
-            talk::message(&Message { weight, text });
+            stderr::message(&Message { weight, text });
         }
     }
     if flags.strict {
@@ -256,7 +256,7 @@ impl BegunSession<'_> {
             done(&self.flags.answer, self.name, facts, String::new());
             return Ok(status);
         }
-        talk::said(&said).context("cannot write to stderr")?;
+        stderr::said(&said).context("cannot write to stderr")?;
         if let (true, Some(pid)) = (self.talks(), pid) {
             let history = match self.flags.snapshot {
                 true => history_text(&Folder::open()?, self.name),
@@ -354,11 +354,11 @@ pub fn stand(
             return;
         }
         if let Some(text) = messages::notice(&notice) {
-            talk::message(&Message { weight, text });
+            stderr::message(&Message { weight, text });
         }
     };
     let mut end = |report: &_| record::say(report, ending.is_quiet);
-    let report = process::stand(claim, kept, at_once.as_ref(), talk::warn, &mut hear, &mut end)?;
+    let report = process::stand(claim, kept, at_once.as_ref(), stderr::warn, &mut hear, &mut end)?;
     Ok(messages::exit_status(&report, ending.is_strict))
 }
 
@@ -403,7 +403,7 @@ fn start_one(flags: &StartFlags, folder: Folder, name: String) -> Result<u8> {
             Err(status) => return Ok(status),
         }
         // Print what was not recorded because of the kill.
-        talk::said(&said_so_far(&name)?).context("cannot write to stderr")?;
+        stderr::said(&said_so_far(&name)?).context("cannot write to stderr")?;
     }
     let mut facts = ask(&folder, &name, &Request::Start)?;
     let is_recorder = text(&facts, "mode") == "snapshot" && !is(&facts, "is_empty");
@@ -481,7 +481,7 @@ fn stop_one(flags: &StopFlags, folder: &Folder, name: &str) -> Result<u8> {
     let is_missing = !names(&facts, "gaps").is_empty();
     if !flags.answer.is_json() {
         not_recorded::missing(&facts).into_iter().for_each(|text| {
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         });
     }
     let text = format!(

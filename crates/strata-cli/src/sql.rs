@@ -31,13 +31,13 @@ use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 use strata_sql::{Database, Found, Parameters, SourceOptions, SqlError, StopCheck};
 
+use crate::exit_status::STOP_PATIENCE;
 use crate::reading::incomplete_traces;
 use crate::reading::traces::TracesFlags;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::exit_status::STOP_PATIENCE;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted};
+use crate::units::{clean, counted};
 use format::SqlFormat;
 use prompt::{Names, Prompt};
 use rows::Rows;
@@ -128,7 +128,7 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
         false => stop.end_after(STOP_PATIENCE).context("sql: cannot handle signals")?,
     }
     let reader = Reader::open(&flags.traces.paths()?)?;
-    incomplete_traces::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(stderr::message);
     let (asked, before) = (stop.clone(), Arc::clone(&heeded));
     let check: StopCheck = Arc::new(move || asked.requests() > before.load(Ordering::Relaxed));
     let names = SourceOptions {
@@ -148,7 +148,7 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
         prompt.run(names, |text| {
             if let Err(error) = session.query(text) {
                 let is_stopped = matches!(error.downcast_ref(), Some(SqlError::Stopped));
-                talk::failure(&if is_stopped { "stopped".to_owned() } else { error.to_string() });
+                stderr::failure(&if is_stopped { "stopped".to_owned() } else { error.to_string() });
             }
             heeded.store(stop.requests(), Ordering::Relaxed);
         })?;
@@ -161,7 +161,7 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
     let is_stopped =
         done.as_ref().is_err_and(|error| matches!(error.downcast_ref(), Some(SqlError::Stopped)));
     if is_stopped || stop.requests() > 0 {
-        return Ok(talk::exit_status::stopped(&stop));
+        return Ok(crate::exit_status::stopped(&stop));
     }
     done?;
     Ok(say(&database.found(), database.reader()))
@@ -179,7 +179,7 @@ fn end_by_others(stop: &Stop) -> io::Result<()> {
             let when = rustix::termios::OptionalActions::Now;
             // If the terminal is gone, there is nothing to restore.
             let _ = rustix::termios::tcsetattr(io::stdin(), when, &terminal);
-            std::process::exit(talk::exit_status::stopped_by(signal).into());
+            std::process::exit(crate::exit_status::stopped_by(signal).into());
         }
     };
     std::thread::Builder::new().name("stop".to_owned()).spawn(watch).map(drop)
@@ -252,17 +252,17 @@ impl Session<'_> {
 /// Reports problems that the rows do not show. Returns the exit status.
 fn say(found: &Found, reader: &Reader) -> u8 {
     for text in &found.damage {
-        talk::message(&Message { weight: Weight::Failure, text: clean(text) });
+        stderr::message(&Message { weight: Weight::Failure, text: clean(text) });
     }
     let of_opening =
         reader.damage().iter().filter(|damage| !damage.is_note() && !damage.is_remark());
     let of_opening: Vec<_> = of_opening.collect();
     for damage in &of_opening {
-        talk::message(&Message { weight: Weight::Failure, text: clean(&damage.to_string()) });
+        stderr::message(&Message { weight: Weight::Failure, text: clean(&damage.to_string()) });
     }
     let more = found.damages.saturating_sub(found.damage.len() as u64);
     if more > 0 {
-        talk::failure(&counted(more, "other damage"));
+        stderr::failure(&counted(more, "other damage"));
     }
     for (number, of) in [(found.records, "event record"), (found.packets, "packet")] {
         if number > 0 {
@@ -270,11 +270,11 @@ fn say(found: &Found, reader: &Reader) -> u8 {
                 "{} discarded by the tracer in what was read: counts and sums are too low there. The table 'gaps' says when",
                 counted(number, of)
             );
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
     }
     for text in &found.left_out {
-        talk::message(&Message { weight: Weight::Warning, text: clean(text) });
+        stderr::message(&Message { weight: Weight::Warning, text: clean(text) });
     }
     if found.damages > 0 || !of_opening.is_empty() {
         2

@@ -25,17 +25,17 @@ use clap::Args;
 use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
 use strata_session::stop::Stop;
 
+use crate::exit_status::STOP_PATIENCE;
 use crate::flags::output_format::AnswerFlags;
 use crate::reading::incomplete_traces;
 use crate::reading::number_parser::nr_threads;
 use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::stderr::progress::ReadingLine;
 use crate::stdout;
-use crate::talk;
-use crate::talk::exit_status::STOP_PATIENCE;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::progress::ReadingLine;
-use crate::talk::units::{self, clean, counted};
+use crate::units::{self, clean, counted};
 use text::{Sort, StatsStyle};
 
 /// Limit on the damages that are reported one by one.
@@ -108,7 +108,7 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     let reader = flags.selection.open(&flags.traces.paths()?)?;
     let range = flags.selection.range(&reader)?;
     for text in flags.selection.hints(&reader) {
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     let stopped = || stop.requests() > 0;
     let selection = flags.selection.bound(&reader, range, flags.of.made_by(), &stopped);
@@ -120,23 +120,23 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     });
     line.clear();
     let Some(stats) = stats else {
-        return Ok(crate::talk::exit_status::stopped(&stop));
+        return Ok(crate::exit_status::stopped(&stop));
     };
     let written = write(&stats, flags);
     let passed_over = reader.passed_over();
     for remark in reader.damage().iter().filter(|found| found.is_remark()).chain(&passed_over) {
-        talk::message(&Message { weight: Weight::Warning, text: clean(&remark.to_string()) });
+        stderr::message(&Message { weight: Weight::Warning, text: clean(&remark.to_string()) });
     }
-    incomplete_traces::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(stderr::message);
     for note in &stats.notes {
-        talk::message(&Message { weight: Weight::Warning, text: clean(&note.message) });
+        stderr::message(&Message { weight: Weight::Warning, text: clean(&note.message) });
     }
     say_damage(&stats);
     written?;
     if stats.sum().count.records == 0 {
         let nothing = flags.of.nothing(&flags.selection, flags.selection.nothing());
         let text = nothing.to_owned();
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     let unmatched = stats.sum().count.records == 0 && flags.is_any();
     Ok(exit_status(&stats, unmatched, flags.strict))
@@ -171,7 +171,7 @@ pub fn is_utf8() -> bool {
 fn say_damage(stats: &Stats) {
     for damaged in stats.damage.iter().take(DAMAGE_SHOWN) {
         let text = clean(&damaged.message);
-        talk::message(&Message { weight: Weight::Failure, text });
+        stderr::message(&Message { weight: Weight::Failure, text });
     }
     if stats.damage_found > DAMAGE_SHOWN as u64 {
         let mut text = counted(stats.damage_found - DAMAGE_SHOWN as u64, "other damage");
@@ -179,7 +179,7 @@ fn say_damage(stats: &Stats) {
             true => write!(text, ". --json has them all"),
             false => write!(text, ". --json has the first {}", units::count(DAMAGE_KEPT as u64)),
         };
-        talk::message(&Message { weight: Weight::Failure, text });
+        stderr::message(&Message { weight: Weight::Failure, text });
     }
 }
 

@@ -29,10 +29,10 @@ use strata_ctf::read::{Follow, OpenError, OpenOptions, Reader, TimeRange};
 use strata_ui::{Awaited, Opener, SavedPage, Server, Source, Traces};
 
 use crate::reading::traces::TracesFlags;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{self, parse_size};
+use crate::units::{self, parse_size};
 
 mod recorder;
 
@@ -233,7 +233,7 @@ fn new_file(file: &Path) -> std::io::Result<std::fs::File> {
 fn saved_page(flags: &UiFlags, paths: &[PathBuf]) -> Result<SavedPage> {
     let reader = Reader::open(paths)?;
     let span = pipeline::span_of_records(&reader);
-    let zone = crate::talk::time_zone::local();
+    let zone = crate::time_zone::local();
     let mut range = TimeRange::ALL;
     if let Some(from) = &flags.from {
         range.from = from.resolve(span, &zone)?;
@@ -305,7 +305,7 @@ fn awaited_traces(flags: &UiFlags, paths: &[PathBuf]) -> Option<Awaited> {
 }
 
 fn say(text: String) {
-    talk::message(&Message { weight: Weight::Talk, text });
+    stderr::message(&Message { weight: Weight::Talk, text });
 }
 
 /// Longest time that a browser may take to read the file with the address.

@@ -19,7 +19,7 @@
 //! threads of the pipeline read and render: `ViewOutput` and `Speaker` belong to the main thread.
 //!
 //! Exit status: 0, 1 if a selection matched no event, 2 if a trace is damaged, and after a signal that of
-//! [`exit::stopped`](crate::talk::exit_status::stopped). A closed pipe ends the command without a message.
+//! [`exit::stopped`](crate::exit_status::stopped). A closed pipe ends the command without a message.
 
 mod follow;
 mod text_output;
@@ -39,15 +39,15 @@ use strata_analyze::render::{ClockStyle, Clocks, FieldList, Format, Head, Option
 use strata_ctf::read::{Reader, TimeRange};
 use strata_session::stop::Stop;
 
+use crate::exit_status::STOP_PATIENCE;
 use crate::reading::followed_traces::FollowedTraces;
 use crate::reading::number_parser::nr_threads;
 use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::{or_at_relay, TracesFlags};
+use crate::stderr::messages::Weight;
+use crate::stderr::progress::ReadingLine;
 use crate::stdout;
-use crate::talk::exit_status::STOP_PATIENCE;
-use crate::talk::messages::Weight;
-use crate::talk::progress::ReadingLine;
-use crate::talk::units::{clean, counted};
+use crate::units::{clean, counted};
 use follow::Followed;
 use text_output::ViewOutput;
 use view_messages::Speaker;
@@ -318,7 +318,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     speaker.end(&summary);
     speaker.unsure(summary.unsure, uncertainty);
     if summary.stopped {
-        return Ok(crate::talk::exit_status::stopped(&stop));
+        return Ok(crate::exit_status::stopped(&stop));
     }
     let damaged = summary.damage > 0 || reader.damage().iter().any(|found| !found.is_remark());
     if summary.events == 0 {
@@ -349,7 +349,7 @@ fn follow(flags: &ViewFlags) -> Result<u8> {
     flags.show_on(&target, &mut options);
     let limit = flags.limit.map_or(u64::MAX, NonZeroU64::get);
     let Some(traces) = FollowedTraces::open("view", &flags.traces, &stop)? else {
-        return Ok(crate::talk::exit_status::stopped(&stop));
+        return Ok(crate::exit_status::stopped(&stop));
     };
     follow::run(Followed { traces, selection: &flags.selection, options, limit }, target, &stop)
 }

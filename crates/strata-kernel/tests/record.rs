@@ -9,8 +9,8 @@ use strata_ctf::packet_records::{Record, RecordScanner};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, ChannelPins, Contexts, Error, Follow, Keeping, AdoptionRecord, KernelSession, RecordingSpec,
-    SelectedEvent, Tracked, UnrecordedEvent,
+    syscalls, AdoptionRecord, ChannelPins, Contexts, Error, Follow, Keeping, KernelSession,
+    RecordingSpec, SelectedEvent, Tracked, UnrecordedEvent,
 };
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};

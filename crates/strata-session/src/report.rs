@@ -18,7 +18,7 @@
 //! depend on; it is the same code for a session that still runs, whose status has the same facts. `advice.rs` computes
 //! which buffers would have prevented a loss.
 //!
-//! The words for people are in `strata-cli/src/talk/messages.rs`, one function for each fact here; a field that is added
+//! The words for people are in `strata-cli/src/stderr/messages.rs`, one function for each fact here; a field that is added
 //! here needs a line there, or an entry in the JSON of `strata status`.
 
 use std::collections::HashSet;

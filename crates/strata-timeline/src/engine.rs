@@ -44,10 +44,10 @@
 //! unknown.
 
 mod counters;
+mod disk_requests;
 mod exec;
 mod hidden_threads;
 mod initial_state;
-mod disk_requests;
 mod softirqs;
 mod spans;
 mod wakes;

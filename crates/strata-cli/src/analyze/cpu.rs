@@ -15,7 +15,7 @@ use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, few, length, subject};
 use crate::reading::selection::{refused, TIMES};
-use crate::talk::units::{count, counted, rate};
+use crate::units::{count, counted, rate};
 
 /// Default number of columns of a strip; the largest number follows.
 const COLUMNS: u16 = 50;
@@ -78,7 +78,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let shown = TimeRange { to: shown.to.max(shown.from), ..shown };
     let mut counter = CpuCounter::new(shown, flags.columns.into());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     let world = made.passed.timeline.world();

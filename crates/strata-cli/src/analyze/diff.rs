@@ -31,9 +31,9 @@ use super::report_command::{nothing, CommonFlags, Format, Made, NamesFlags, Pair
 use super::report_text::show;
 use super::rows::length;
 use crate::reading::selection::{OfFlags, SYNTAX};
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, count, typed};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::{clean, count, typed};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -129,17 +129,17 @@ pub fn run(flags: &DiffFlags, stop: &Stop) -> Result<u8> {
     let [before, after] = paths.as_slice() else {
         bail!(
             "analyze diff: {} given, and two are compared. Type: strata analyze diff BEFORE AFTER",
-            talk::units::counted(paths.len() as u64, "trace")
+            crate::units::counted(paths.len() as u64, "trace")
         );
     };
     if flags.folded {
         return folded(flags, [before, after], stop);
     }
     let Some(mut before) = measure(flags, before, None, stop)? else {
-        return Ok(talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     let Some(mut after) = measure(flags, after, Some(before.made.range), stop)? else {
-        return Ok(talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     keep_subjects(&mut before.measured, &mut after.measured);
     if before.has_slow_only != after.has_slow_only {
@@ -198,7 +198,7 @@ fn folded(flags: &DiffFlags, paths: [&PathBuf; 2], stop: &Stop) -> Result<u8> {
         let mut maker = FlameMaker::new(*range, weigh, flags.names.source(reader));
         let timeline = Timeline::with_spans(reader, flags.pairs.roles(reader));
         let Some(made) = common.pass_on(timeline, reader, *range, &mut maker, stop) else {
-            return Ok(talk::exit_status::stopped(stop));
+            return Ok(crate::exit_status::stopped(stop));
         };
         let world = made.passed.timeline.world();
         let flame = maker.finish(world, &|label| is_wanted(flags.of.words(), label));
@@ -240,7 +240,7 @@ fn measure(
     let range = range_of(flags, &reader, first)?;
     for text in common.selection.hints(&reader) {
         let text = format!("{}: {text}", typed(path));
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     let calls = SyscallCounter::new(range, 0);
     let spans = SpanCounter::new(range, None, 0);

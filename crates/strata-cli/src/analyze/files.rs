@@ -16,7 +16,7 @@ use super::report_text::show;
 use super::rows::{by, length};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::talk::units::{counted, size};
+use crate::units::{counted, size};
 
 /// The most of the slowest calls that are kept.
 const SLOWEST_MAX: usize = 100_000;
@@ -87,7 +87,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("files", BY_OF), stop)?;
     let mut counter = FileCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::File => By::File,

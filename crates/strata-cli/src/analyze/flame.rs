@@ -16,10 +16,10 @@ use super::process_selection::{MineFlags, Whose, BY_OF};
 use super::report_command::{nothing, Format, NamesFlags, PairFlags, TraceFlags, EXIT_STATUS};
 use super::report_text::in_format;
 use crate::reading::selection::{OfFlags, SYNTAX};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted};
+use crate::units::{clean, counted};
 
 /// Limit on the events that are named.
 const EVENTS: usize = 3;
@@ -140,7 +140,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     let mut maker = FlameMaker::new(range, weigh, flags.names.source(&reader));
     let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     flags.names.say_left_out();
     let world = made.passed.timeline.world();
@@ -180,7 +180,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
 }
 
 fn say(flame: &Flame, weigh: Weigh) {
-    let note = |text| talk::message(&Message { weight: Weight::Warning, text });
+    let note = |text| stderr::message(&Message { weight: Weight::Warning, text });
     if weigh == Weigh::Records && flame.events.len() > 1 {
         let mut most: Vec<&(String, u64)> = flame.events.iter().collect();
         most.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

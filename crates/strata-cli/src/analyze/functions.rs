@@ -9,7 +9,7 @@ use strata_report::{Columns, Document, Part, Unit, Value};
 
 use super::report_command::{Format, Made, ROWS};
 use super::rows::length;
-use crate::talk::units::counted;
+use crate::units::counted;
 
 /// Default limit on the stacks of a text.
 const STACKS: usize = 5;

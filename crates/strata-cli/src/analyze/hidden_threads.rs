@@ -6,9 +6,9 @@ use strata_timeline::HiddenThread;
 
 use super::report_command::Made;
 use super::rows::{length, name};
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::counted;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::counted;
 
 /// Limit on the threads that are named.
 const NAMED: usize = 3;
@@ -27,7 +27,7 @@ fn message(made: &Made, explains: bool) {
     let world = made.passed.timeline.world();
     let named = world.hidden().into_iter().map(|it| (Label::thread(world, it.thread), it));
     if let Some(text) = text(&named.collect::<Vec<_>>(), explains) {
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
 }
 

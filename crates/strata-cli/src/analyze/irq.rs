@@ -16,7 +16,7 @@ use super::report_text::show;
 use super::rows::{by, few, length, name};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::talk::units::{clean, counted};
+use crate::units::{clean, counted};
 
 /// Limit on the interrupted threads that a text lists for one row.
 const BELOW: usize = 3;
@@ -75,7 +75,7 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("irq", BY_OF), stop)?;
     let mut counter = IrqCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     let by = match flags.by {

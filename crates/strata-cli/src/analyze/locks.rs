@@ -17,7 +17,7 @@ use super::rows::{by, length, name};
 use super::wait_text::{self, what_text};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::{refused, TIMES};
-use crate::talk::units::counted;
+use crate::units::counted;
 
 /// Limit on the waiters, and on the wakers, that a text lists for one row.
 const BELOW: usize = 3;
@@ -90,7 +90,7 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let counter = LockCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
     let mut counter = (counter, ExecutedProcesses::default());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Lock => By::Lock,

@@ -15,9 +15,9 @@ use super::report_command::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{length, name, subject};
 use crate::reading::selection::{refused, TIMES};
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{count, counted, size};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::{count, counted, size};
 
 const SOURCES: &str = "\
 What it is made of:
@@ -66,7 +66,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("memory", BY_OF), stop)?;
     let mut counter = MemoryCounter::new(range, flags.names.source(&reader));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     flags.names.say_left_out();
     let world = made.passed.timeline.world();
@@ -79,7 +79,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
             "{} not followed: too many were there at once",
             counted(memory.left_out, "allocation")
         );
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     show(&flags.common, "memory", &made, &document(&memory, &made, flags))?;
     let is_empty = memory.rows.is_empty() && memory.kernel.count == 0 && memory.pages == (0, 0);

@@ -12,7 +12,7 @@ use super::report_text::show;
 use super::rows::{by, length, name};
 use super::threads::{ThreadsFlags, DELAYS_MAX};
 use super::wait_text::{self, wait_text};
-use crate::talk::units::counted;
+use crate::units::counted;
 
 /// Makes the report, and returns the exit status.
 pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
@@ -22,7 +22,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let kept = whose.kept(flags.shown(), DELAYS_MAX);
     let mut counter = OffCpuCounter::new(range, kept, flags.names.source(&reader));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     flags.names.say_left_out();

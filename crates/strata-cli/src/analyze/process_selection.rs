@@ -10,9 +10,9 @@ use strata_filter::means_process;
 use strata_session::stop::Stop;
 use strata_timeline::World;
 
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{count, counted};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::{count, counted};
 
 /// Advice to use `--of` instead of `--mine`, for reports that have `--of` for threads or processes.
 pub const BY_OF: &str = "Select by --of NAME|NUMBER";
@@ -65,7 +65,7 @@ impl<'f> Whose<'f> {
             let traces = counted(mine.unknown() as u64, "trace");
             let text =
                 format!("--mine: {traces} that do not say whom they are of are not in the report");
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
         Ok(Whose { of, mine: Some(mine) })
     }
@@ -88,7 +88,7 @@ impl<'f> Whose<'f> {
     pub fn say_fewer(&self, found: usize, shown: usize, most: usize, of_them: u64, what: &str) {
         let text = fewer(found, shown.min(most), most, of_them, what);
         if let Some(text) = text.filter(|_| self.is_any()) {
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
     }
 

@@ -19,11 +19,11 @@ use strata_timeline::{Blind, Observer, SpanRoles, Timeline};
 use crate::reading::selection::{until_or_to, SelectionFlags};
 use crate::reading::traces::TracesFlags;
 use crate::reading::{incomplete_traces, limits};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::stderr::progress::ReadingLine;
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::progress::ReadingLine;
-use crate::talk::units::{clean, counted, shell_word};
+use crate::units::{clean, counted, shell_word};
 
 /// Limit on the damages that are reported one by one.
 const DAMAGE_SHOWN: u64 = 20;
@@ -105,7 +105,7 @@ impl PairFlags {
             let text = format!(
                 "--pair '{rule}' matches no two events of the traces. `strata list TRACE` shows their names"
             );
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
         span_roles(reader, &self.pairs)
     }
@@ -173,7 +173,7 @@ impl NamesFlags {
 /// Reports which of the files that a trace names were left out.
 pub fn say_left_out(files: &SymbolFiles) {
     for text in files.remarks() {
-        talk::message(&Message { weight: Weight::Warning, text: clean(&text) });
+        stderr::message(&Message { weight: Weight::Warning, text: clean(&text) });
     }
 }
 
@@ -201,7 +201,7 @@ impl TraceFlags {
         let reader = self.selection.open(&self.traces.paths()?)?;
         let range = self.selection.range(&reader)?;
         for text in self.selection.hints(&reader) {
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
         Ok((reader, range))
     }
@@ -250,10 +250,10 @@ impl TraceFlags {
         });
         line.clear();
         let passed = passed?;
-        incomplete_traces::messages(reader).iter().for_each(talk::message);
+        incomplete_traces::messages(reader).iter().for_each(stderr::message);
         if passed.damage > DAMAGE_SHOWN {
             let text = counted(passed.damage - DAMAGE_SHOWN, "other damage");
-            talk::message(&Message { weight: Weight::Failure, text });
+            stderr::message(&Message { weight: Weight::Failure, text });
         }
         if passed.discarded > 0 {
             let text = format!(
@@ -261,11 +261,11 @@ impl TraceFlags {
                  `strata stats -v` says when that was",
                 counted(passed.discarded, "event record")
             );
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
         let world = passed.timeline.world();
         for text in limits::texts(world.threads.left_out(), world.names.left_out()) {
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
         Some(Made::new(passed, range, reader))
     }
@@ -405,5 +405,5 @@ pub fn say_blind(made: &Made) {
 
 /// Warns that there is nothing to report.
 pub fn nothing(text: &str) {
-    talk::message(&Message { weight: Weight::Warning, text: text.to_owned() });
+    stderr::message(&Message { weight: Weight::Warning, text: text.to_owned() });
 }

@@ -11,7 +11,7 @@ use super::report_command::{CommonFlags, Format, Made};
 use super::rows::{self, bar, exactness, histogram, length, long_bar, more, name, section, spread};
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Cell, Table, DIM, HEAD};
-use crate::talk::units::{clean, count, rate, size};
+use crate::units::{clean, count, rate, size};
 
 /// Column at which durations end in lines below a row, and in lines without a row above.
 const BELOW_ROW: usize = 34;

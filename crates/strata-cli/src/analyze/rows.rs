@@ -8,7 +8,7 @@ use strata_analyze::reports::{Histogram, Label, QUANTILE_ERROR};
 
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::talk::units::{clean, count, counted, time};
+use crate::units::{clean, count, counted, time};
 
 /// Number of columns of a row's picture: below 1 µs, 10 µs and so on.
 const DECADES: usize = 8;

@@ -17,9 +17,9 @@ use super::rows::{by, length, name};
 use super::wait_text::{self, wait_text};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted, shell_word};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::{clean, counted, shell_word};
 
 /// Limit on the waits that a text lists for one of the slowest spans.
 const WAITS: usize = 3;
@@ -111,7 +111,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let mut counter = SpanCounter::new(range, of_name, kept);
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Name => By::Name,
@@ -132,7 +132,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         let mut waiting = SlowestWaits::new(&report.slowest);
         let timeline = Timeline::with_spans(&reader, roles.clone());
         let Some(passed) = flags.common.again(timeline, &reader, range, &mut waiting, stop) else {
-            return Ok(crate::talk::exit_status::stopped(stop));
+            return Ok(crate::exit_status::stopped(stop));
         };
         waiting.tell(passed.timeline.world(), &mut report.slowest);
     }
@@ -167,7 +167,7 @@ fn rule(roles: &SpanRoles) -> String {
 /// Warns about guesses, and about what seems to be wrong. `rule` is a rule that would correct overlapping spans.
 fn say(report: &Spans, rule: &str) {
     let (guesses, unpaired) = (report.guesses, report.unpaired);
-    let warn = |text| talk::message(&Message { weight: Weight::Warning, text });
+    let warn = |text| stderr::message(&Message { weight: Weight::Warning, text });
     if guesses.no_thread > 0 {
         warn(format!(
             "{} guessed: nothing says which threads they are of, so each end was taken for that of the \

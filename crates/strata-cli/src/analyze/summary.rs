@@ -33,7 +33,7 @@ use super::threads::whole;
 use super::wait_text;
 use crate::reading::selection::{refused, OfFlags, TIMES};
 use crate::reading::traces::{or_at_relay, TracesFlags};
-use crate::talk::units::{count, counted};
+use crate::units::{count, counted};
 
 /// Default limit on the rows of each kind.
 const FIRST: usize = 3;
@@ -107,7 +107,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let mut all = flags.counters(&whose, range);
     let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     let (document, empty) = flags.finish(&reader, &whose, &made, all, true);
     show(&flags.common, "summary", &made, &document)?;

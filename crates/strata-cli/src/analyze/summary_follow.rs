@@ -18,10 +18,10 @@ use super::report_text;
 use super::summary::{Empty, SummaryCounters, SummaryFlags};
 use crate::count::screen::draw;
 use crate::reading::followed_traces::FollowedTraces;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Period of looks at the files.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ const DAMAGE_MAX: usize = 20;
 /// Shows the summary until the recording ends or the user stops it. Returns the exit status.
 pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     flags.refuse_filter()?;
-    let stopped = || talk::exit_status::stopped(stop);
+    let stopped = || crate::exit_status::stopped(stop);
     let Some(traces) = FollowedTraces::open("analyze summary", &flags.common.traces, stop)? else {
         return Ok(stopped());
     };
@@ -105,7 +105,7 @@ impl FollowedState<'_> {
             if noted.len() < DAMAGE_MAX && noted.insert(text.clone()) {
                 let is_note = found.is_note() || found.is_remark();
                 let weight = if is_note { Weight::Warning } else { Weight::Failure };
-                talk::message(&Message { weight, text: clean(&text) });
+                stderr::message(&Message { weight, text: clean(&text) });
             }
         };
         let go_on = |_| stop.requests() == 0;

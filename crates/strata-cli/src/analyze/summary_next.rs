@@ -13,7 +13,7 @@ use strata_ctf::read::Reader;
 
 use super::summary_rows::is_storm;
 use crate::reading::traces::TracesFlags;
-use crate::talk::units::{clean, shell_word, typed};
+use crate::units::{clean, shell_word, typed};
 
 /// `analyze cpu` is suggested if a process wanted a CPU for more than this part of the time (the divisor).
 const WANTED_PART: u64 = 10;

@@ -8,7 +8,7 @@ use strata_report::{Columns, Table, Value};
 
 use super::rows::{length, name};
 use super::wait_text::{self, wait_text};
-use crate::talk::units::{clean, count, counted};
+use crate::units::{clean, count, counted};
 
 /// Limit on the calls that the line of threads waiting for work names.
 const CALLS: usize = 3;

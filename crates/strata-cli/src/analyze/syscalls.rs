@@ -15,7 +15,7 @@ use super::report_text::show;
 use super::rows::{by, length};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
-use crate::talk::units::counted;
+use crate::units::counted;
 
 /// The most of the slowest calls that are kept.
 const SLOWEST_MAX: usize = 10_000;
@@ -72,7 +72,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("syscalls", BY_OF), stop)?;
     let mut counter = SyscallCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Process => By::Process,

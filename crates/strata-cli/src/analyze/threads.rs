@@ -18,7 +18,7 @@ use super::rows::{by, length, name, subject};
 use super::wait_text::{self, wait_text};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::{refused, TIMES};
-use crate::talk::units::{clean, count, counted};
+use crate::units::{clean, count, counted};
 
 /// Limit on the waits, and on the threads that had the CPU, that a text lists for one row.
 const BELOW: usize = 3;
@@ -108,7 +108,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let mut counter =
         ThreadCounter::with_guests(&reader, range, whose.kept(flags.delays, DELAYS_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     say_blind(&made);

@@ -24,7 +24,7 @@ use super::rows::{length, name, subject};
 use super::wait_text::{self, wait_text};
 use super::{hidden_threads, irq};
 use crate::reading::selection::{refused, TIMES};
-use crate::talk::units::{clean, count, counted, size};
+use crate::units::{clean, count, counted, size};
 
 /// Limits on the parts that a text lists for one part, and on their nesting depth.
 const PARTS: usize = 12;
@@ -83,7 +83,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     let is_span = asked.is_some();
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut history, stop) else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     hidden_threads::say(&made);
     say_blind(&made);
@@ -111,7 +111,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
         history = History::of(&span).with_room(flags.states);
         let timeline = Timeline::with_spans(&reader, roles);
         if flags.common.again(timeline, &reader, range, &mut history, stop).is_none() {
-            return Ok(crate::talk::exit_status::stopped(stop));
+            return Ok(crate::exit_status::stopped(stop));
         }
     }
     if history.left_out() > 0 {

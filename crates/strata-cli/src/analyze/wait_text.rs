@@ -6,7 +6,7 @@ use strata_analyze::reports::threads::{Device, Wait};
 use strata_report::{Record, Value};
 
 use super::rows::{length, name};
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Formats what a thread waited for: `futex 0x5581, by holder (12) writer/14`.
 pub fn wait_text(wait: &Wait) -> String {

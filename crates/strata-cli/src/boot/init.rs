@@ -16,7 +16,7 @@ use rustix::mount::{mount, MountFlags};
 
 use super::PLANS;
 use crate::flags::boot::BootInitFlags;
-use crate::talk;
+use crate::stderr;
 
 /// Period at which the session is checked for its end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -38,9 +38,12 @@ pub fn run(flags: &BootInitFlags) -> Result<u8> {
     match begun {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            talk::failure(&format!("session '{}' does not record the boot: {error:#}", flags.name));
+            stderr::failure(&format!(
+                "session '{}' does not record the boot: {error:#}",
+                flags.name
+            ));
         }
-        Err(_) => talk::failure("the boot is not recorded"),
+        Err(_) => stderr::failure("the boot is not recorded"),
     }
     let inits: Vec<OsString> = INITS.map(OsString::from).to_vec();
     let (first, arguments) = match flags.init.split_first() {

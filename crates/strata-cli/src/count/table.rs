@@ -11,7 +11,7 @@ use strata_session::kernel_count::{
 
 use crate::analyze::rows::{bars, length};
 use crate::stats::is_utf8;
-use crate::talk::units::{count, counted, time};
+use crate::units::{count, counted, time};
 
 /// Names of columns that a field must not have.
 const OWN_KEYS: [&str; 7] = ["count", "sum", "avg", "min", "max", "buckets", "share"];

@@ -10,9 +10,9 @@ use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::Errno;
 use strata_session::is_trusted_user;
 
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::typed;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::typed;
 
 /// Returns true if `name` leads to something that is neither a regular file nor a folder.
 pub(super) fn is_one(name: &Path) -> bool {
@@ -36,7 +36,7 @@ pub(super) fn open(name: &Path) -> Result<File> {
     let file = match open(OFlags::NONBLOCK | OFlags::NOCTTY) {
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
             let text = format!("nobody reads {shown} yet: waiting for a reader. Ctrl-C ends this");
-            talk::message(&Message { weight: Weight::Talk, text });
+            stderr::message(&Message { weight: Weight::Talk, text });
             open(OFlags::NOCTTY)
         }
         opened => opened,

@@ -16,7 +16,7 @@ use super::device;
 use super::output::OutputFile;
 use super::sink::{EventSink, WrittenExport};
 use crate::reading::limits;
-use crate::talk::units::{counted, typed};
+use crate::units::{counted, typed};
 
 /// Suffixes of the files in which SQLite keeps changes that are not in the database yet.
 const JOURNALS: [&str; 2] = ["-journal", "-wal"];

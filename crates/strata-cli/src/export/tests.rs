@@ -31,7 +31,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn flags_without_a_format_or_with_a_wrong_rule_say_what_is_right() {
     for arguments in [&["trace"][..], &[]] {
         let all = ["strata", "export"].iter().chain(arguments);
-        let said = crate::talk::messages::usage(&Flags::try_parse_from(all).unwrap_err(), &[]);
+        let said = crate::stderr::messages::usage(&Flags::try_parse_from(all).unwrap_err(), &[]);
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("  --to ")).collect();
         assert_eq!(lines.len(), ExportFormat::value_variants().len(), "{said}");
         assert!(lines[0].starts_with("  --to perfetto  ") && lines[0].contains("ui.perfetto.dev"));
@@ -39,7 +39,7 @@ fn flags_without_a_format_or_with_a_wrong_rule_say_what_is_right() {
     }
     // That is not what is wrong here.
     let all = ["strata", "export", "--to", "csv"];
-    let said = crate::talk::messages::usage(&Flags::try_parse_from(all).unwrap_err(), &[]);
+    let said = crate::stderr::messages::usage(&Flags::try_parse_from(all).unwrap_err(), &[]);
     assert!(said.contains("<TRACE>") && !said.contains("perfetto"), "{said}");
     assert!(parse(&["--to", "xml", "trace"]).unwrap_err().contains("perfetto"));
     let pair = parse(&["--to", "perfetto", "--pair", "a", "trace"]).unwrap_err();

@@ -13,7 +13,7 @@ use strata_session::DEFAULT_KERNEL_RULES;
 use super::output_format::AnswerFlags;
 use super::rules::{parse_kernel_rules, parse_rules};
 use super::sessions::{checked_filter, split, RetentionFlags, RotateFlags};
-use crate::talk::units::parse_size;
+use crate::units::parse_size;
 
 /// Default size of the trace that is held in memory \[byte\].
 const SIZE: u64 = 64 << 20;

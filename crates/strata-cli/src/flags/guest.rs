@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strata_session::options::{GuestOptions, Place, GUEST_BYTES_MAX};
 
-use crate::talk::units::parse_size;
+use crate::units::parse_size;
 
 /// Parses `--guest`. Parts after a comma have names, so that a path may contain commas.
 pub fn parse_guest(text: &str) -> Result<GuestOptions, String> {

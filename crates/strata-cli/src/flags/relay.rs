@@ -5,7 +5,7 @@ use clap::Args;
 use strata_remote::Destination;
 use strata_session::options::{Place, PlaceProblem};
 
-use crate::talk::units::parse_size;
+use crate::units::parse_size;
 
 /// Flags that choose the machine that writes the trace.
 #[derive(Debug, Clone, Default, Args)]

@@ -42,7 +42,7 @@ use super::probes::{as_enabled, for_session, of_lttng};
 use super::relay::SpoolFlag;
 use super::users_and_groups;
 use crate::reading::selection::parse_filter;
-use crate::talk::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
+use crate::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
 
 /// Rule that selects all system calls.
 const SYSTEM_CALLS: &str = "syscalls";

@@ -9,8 +9,8 @@ use strata_analyze::duration_text::parse_duration;
 use strata_session::plan::{Action, Condition, How, LayerOf, Selection, Trigger, PAUSE};
 
 use super::sessions::{checked_filter, split, OfSession};
-use crate::talk::messages::lttng;
-use crate::talk::units::parse_slower;
+use crate::stderr::messages::lttng;
+use crate::units::parse_slower;
 
 /// `strata add-trigger`.
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Returns the id of a user that is given by name or number.
 ///

@@ -11,10 +11,10 @@ use strata_session::kernel_list::{
 };
 
 use crate::flags::ListFlags;
+use crate::stderr;
+use crate::stderr::messages::{self, Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{self, Message, Weight};
-use crate::talk::units::{clean, count};
+use crate::units::{clean, count};
 
 /// Limit on the names of values that are shown for one field; `--json` shows all.
 const LABELS_SHOWN: usize = 24;
@@ -44,7 +44,7 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
     }
     for rule in &unmatched {
         let text = messages::no_such_event(rule);
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     Ok(u8::from(!unmatched.is_empty() || described.is_empty()))
 }

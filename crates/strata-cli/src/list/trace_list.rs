@@ -24,10 +24,10 @@ use strata_ctf::read::{Reader, Trace};
 use strata_session::level_name;
 
 use crate::reading::incomplete_traces;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted, size};
+use crate::units::{clean, counted, size};
 use class::structure;
 use streams::streams_of;
 
@@ -51,12 +51,12 @@ pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
         }
     };
     written.context("list: cannot write to stdout")?;
-    incomplete_traces::messages(&reader).iter().for_each(talk::message);
+    incomplete_traces::messages(&reader).iter().for_each(stderr::message);
     let mut damaged = false;
     for damage in reader.damage() {
         damaged |= !damage.is_remark();
         let weight = if damage.is_remark() { Weight::Warning } else { Weight::Failure };
-        talk::message(&Message { weight, text: clean(&damage.to_string()) });
+        stderr::message(&Message { weight, text: clean(&damage.to_string()) });
     }
     Ok(if damaged { 2 } else { 0 })
 }

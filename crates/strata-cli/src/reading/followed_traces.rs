@@ -10,9 +10,9 @@ use strata_session::stop::Stop;
 
 use super::selection::SelectionFlags;
 use super::traces::TracesFlags;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::clean;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::clean;
 
 /// Period of looks at traces that have just begun.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -96,7 +96,7 @@ impl FollowedTraces {
     fn check(&self) -> Result<()> {
         for view in &self.remote {
             if let Some(text) = view.notice() {
-                talk::message(&Message { weight: Weight::Warning, text: clean(&text) });
+                stderr::message(&Message { weight: Weight::Warning, text: clean(&text) });
             }
             if let Some(why) = view.failure() {
                 bail!("{}", clean(&why));

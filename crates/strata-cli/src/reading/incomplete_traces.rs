@@ -5,8 +5,8 @@ use strata_analyze::reports::{has_slow_calls_only, has_slow_spans_only};
 use strata_ctf::end_mark::{EndMark, Ending};
 use strata_ctf::read::{FolderEnd, Reader, RecordingEnd};
 
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, count, counted, size, typed};
+use crate::stderr::messages::{Message, Weight};
+use crate::units::{clean, count, counted, size, typed};
 
 /// Limit on the traces that are named in one line.
 const NAMES_SHOWN: usize = 3;

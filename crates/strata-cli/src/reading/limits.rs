@@ -2,7 +2,7 @@
 
 use strata_timeline::{ACTIVE_MAX, COUNTERS_MAX, NAMES_MAX, THREADS_MAX};
 
-use crate::talk::units::{count, counted};
+use crate::units::{count, counted};
 
 /// Returns all messages on threads and names that were left out.
 pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {

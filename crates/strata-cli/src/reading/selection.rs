@@ -13,9 +13,9 @@ use strata_analyze::render::{TimeZone, When, WhenError};
 use strata_ctf::read::{ClockOffset, OpenError, OpenOptions, Reader, Selection, TimeRange};
 use strata_filter::{distance, Filter};
 
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::{clean, counted};
 
 macro_rules! times {
     () => {
@@ -212,7 +212,7 @@ impl SelectionFlags {
                  kept: the filter has not seen these. Give a shorter time with --from and --until",
                 counted(left_out, "argument of a system call")
             );
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
         let asked = selection.asked_words(reader);
         if asked.is_empty() && of.is_none() {
@@ -227,10 +227,13 @@ impl SelectionFlags {
                 "filter: {} could not be kept of who made records and how long calls and spans took: there are too many,                  and the filter does not select those records. Give a shorter time, or a longer duration",
                 counted(facts.left_out(), "fact")
             );
-            talk::message(&Message { weight: Weight::Warning, text });
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
         if let Some(of) = of.filter(|_| !facts.has_wanted()) {
-            talk::message(&Message { weight: Weight::Warning, text: of_nobody(of.words, &facts) });
+            stderr::message(&Message {
+                weight: Weight::Warning,
+                text: of_nobody(of.words, &facts),
+            });
         }
         Some(selection.with_derived(Arc::new(facts), of.is_some()))
     }
@@ -317,7 +320,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, String> {
 /// Parses a time zone: `local`, `utc`, or a name in the time zone database.
 fn parse_zone(text: &str) -> Result<TimeZone, String> {
     match text.to_ascii_lowercase().as_str() {
-        "local" => Ok(crate::talk::time_zone::local()),
+        "local" => Ok(crate::time_zone::local()),
         "utc" => Ok(TimeZone::UTC),
         _ => TimeZone::get(text).map_err(|_| {
             format!(

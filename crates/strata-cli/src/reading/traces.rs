@@ -7,7 +7,7 @@ use clap::{Arg, Args, ValueHint};
 use strata_remote::ViewAddress;
 
 use crate::sessions::session_trace::{trace_of, trace_or_session};
-use crate::talk::units::{clean, shell_word, typed};
+use crate::units::{clean, shell_word, typed};
 
 /// Adds to the help of TRACE what commands that follow recordings also accept there.
 pub fn or_at_relay(traces: Arg) -> Arg {

@@ -19,9 +19,9 @@ use strata_ctf::read::{Follow, OpenOptions};
 use strata_session::stop::Stop;
 
 use crate::flags::live::LiveFlags;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::time_zone;
-use crate::talk::units::{clean, counted};
+use crate::stderr::messages::{Message, Weight};
+use crate::time_zone;
+use crate::units::{clean, counted};
 
 /// Longest wait for events after the end of a recording that has left no end mark.
 const PATIENCE: Duration = Duration::from_secs(2);

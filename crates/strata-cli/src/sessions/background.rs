@@ -22,15 +22,15 @@ use anyhow::{bail, Context as _, Result};
 use serde_json::{Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Request, VERDICT};
 
+use crate::exit_status::FAILED;
 use crate::flags::relay::absolute_to;
 use crate::flags::snapshot::SnapshotFlags;
 use crate::sessions::status_fields::text;
 use crate::sessions::tar;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::exit_status::FAILED;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, counted, shell_word, size, time};
+use crate::units::{clean, counted, shell_word, size, time};
 
 /// Hidden flag of the session's own process.
 pub const OF_SESSION: &str = "--of-session";
@@ -132,13 +132,13 @@ fn begun(
 pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
     match said(folder, name)? {
         Some((said, log)) => {
-            talk::said(&said)?;
+            stderr::said(&said)?;
             folder.drop_said(name, &log);
             Ok(())
         }
         None => {
             // On stderr, where the messages would have been printed.
-            talk::line(&format!("session '{name}' has ended"));
+            stderr::line(&format!("session '{name}' has ended"));
             Ok(())
         }
     }
@@ -205,7 +205,7 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
     let number = |key| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
     if number("records") == 0 {
         let of = flags.last.map_or_else(String::new, |last| format!(" of the last {}", time(last)));
-        talk::message(&Message {
+        stderr::message(&Message {
             weight: Weight::Talk,
             text: format!("session '{name}' holds no event record{of}; there is no snapshot"),
         });
@@ -222,7 +222,7 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
         }
         None => shell_word(&output.display().to_string()),
     };
-    talk::message(&Message {
+    stderr::message(&Message {
         weight: Weight::Talk,
         text: format!(
             "{} of the last {} in {path} ({})",
@@ -232,7 +232,7 @@ pub fn snapshot(flags: &SnapshotFlags, sessions: &Folder, name: &str) -> Result<
         ),
     });
     if scratch.is_none() && relay.is_none() {
-        talk::line(&format!("Next: strata view {path}"));
+        stderr::line(&format!("Next: strata view {path}"));
     }
     Ok(0)
 }
@@ -327,7 +327,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            talk::message(&Message {
+            stderr::message(&Message {
                 weight: Weight::Warning,
                 text: format!("{}: cannot be removed: {error}", self.0.display()),
             });

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use strata_session::report::Notice;
 use strata_session::stop::Stop;
 
-use crate::talk;
-use crate::talk::messages::{self, Message, Weight};
-use crate::talk::progress::ProgressLine;
+use crate::stderr;
+use crate::stderr::messages::{self, Message, Weight};
+use crate::stderr::progress::ProgressLine;
 
 /// Time that preparation may take after a signal without a message: if it ends sooner, that is the answer.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -182,7 +182,7 @@ impl AnswerState {
     fn say(&mut self, message: &Message) {
         match &self.line {
             Some(line) => line.say(message),
-            None => talk::message(message),
+            None => stderr::message(message),
         }
     }
 }

@@ -4,7 +4,7 @@ use strata_session::plan::{Change, ContextChange, DisableEvents, EnableEvents, K
 use strata_session::Tracked;
 
 use crate::sessions::status_fields::{objects, text, Facts};
-use crate::talk::units::{clean, count};
+use crate::units::{clean, count};
 
 /// The most rules, names or numbers that one change lists.
 const SHOWN: usize = 6;

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use strata_control::{Claim, ControlError, Folder, PLAN};
 use strata_session::{add_earlier_keys, RestorePlan, Status};
 
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::shell_word;
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::units::shell_word;
 
 /// Returns the plan of the killed session of this name, with all changes made while it recorded, if it was loaded from
 /// `file`. Returns `None` if there was no such session, or its plan cannot be used.
@@ -42,7 +42,7 @@ pub fn goes_on(claim: &Claim, file: &Path) -> Result<Option<RestorePlan>> {
         }
         Err(error) => (Weight::Warning, format!("{error:#}. It begins as {shown} says"), None),
     };
-    talk::message(&Message { weight, text });
+    stderr::message(&Message { weight, text });
     Ok(kept)
 }
 

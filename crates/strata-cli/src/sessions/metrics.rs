@@ -9,9 +9,9 @@ use strata_session::stop::Stop;
 
 use crate::sessions::status_fields::{number, objects, text, Facts};
 use crate::sessions::{service, statuses};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
 
 /// Prints the metrics, or serves them at `address` until a signal ends this program.
 pub fn run(name: Option<&str>, address: &str) -> Result<u8> {
@@ -27,7 +27,7 @@ pub fn run(name: Option<&str>, address: &str) -> Result<u8> {
     // To ask a session, being its user is enough.
     strata_session::give_up_rights();
     let said = format!("metrics and health at http://{address}/metrics and /health; Ctrl-C stops");
-    talk::message(&Message { weight: Weight::Talk, text: said });
+    stderr::message(&Message { weight: Weight::Talk, text: said });
     service::is_ready();
     let page = |path: &str| answer(path, statuses(name).ok());
     pages.serve(&page, &|| stop.requests() > 0);

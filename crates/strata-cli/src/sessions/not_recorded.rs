@@ -6,8 +6,8 @@ use serde_json::Value;
 use strata_session::report::EVERY_TRACEPOINT;
 
 use crate::sessions::status_fields::{is, names, number, objects, text, Facts};
-use crate::talk::messages::{needs, span_text};
-use crate::talk::units::{clean, count, counted, flag_size, size, time};
+use crate::stderr::messages::{needs, span_text};
+use crate::units::{clean, count, counted, flag_size, size, time};
 
 /// Limit on the CPUs that are named one by one.
 const CPUS_SHOWN: usize = 8;

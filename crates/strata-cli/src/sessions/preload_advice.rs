@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 use strata_session::preload::{self, PreloadPart, Starter};
 
 use crate::stdout;
-use crate::talk::units::{clean, shell_word};
+use crate::units::{clean, shell_word};
 
 /// Returns a sentence on how to start such programs; `None` if no part of libc was requested.
 ///

@@ -16,13 +16,13 @@ use strata_session::RestorePlan;
 use super::background::{self, Until};
 use super::killed_sessions;
 use super::{absolute, began, done, end, is_there, names_of, one_of, serve, stand, Ending};
+use crate::exit_status::FAILED;
 use crate::flags::output_format::AnswerFlags;
 use crate::flags::sessions::{LoadFlags, SaveFlags};
+use crate::stderr;
+use crate::stderr::messages;
 use crate::stdout;
-use crate::talk;
-use crate::talk::exit_status::FAILED;
-use crate::talk::messages;
-use crate::talk::units::{clean, shell_word};
+use crate::units::{clean, shell_word};
 
 /// Extension of the file of a saved plan.
 const ENDING: &str = "json";
@@ -47,7 +47,7 @@ fn with_each(names: &[String], mut act: impl FnMut(&str) -> Result<u8>) -> u8 {
     let mut status = 0;
     for name in names {
         status = status.max(act(name).unwrap_or_else(|error| {
-            talk::failure(&messages::failure_line(error.chain()));
+            stderr::failure(&messages::failure_line(error.chain()));
             FAILED
         }));
     }

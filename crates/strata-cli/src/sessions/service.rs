@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use strata_session::report::{Notice, Progress};
 use strata_session::SessionState;
 
-use crate::talk::units::{count, counted, size};
+use crate::units::{count, counted, size};
 
 /// The shortest time between two texts for the manager.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);

@@ -11,10 +11,10 @@ use crate::sessions::not_recorded::{lossy_and_late, slips, unreached};
 use crate::sessions::status_fields::{history, is, names, number, objects, text, Facts};
 use crate::sessions::statuses;
 use crate::stats::table::{Align, Table};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, count, counted, size, time};
+use crate::units::{clean, count, counted, size, time};
 
 /// Prints the status of one session, or of all. Returns 1 if there is none, or if one of them does not record what it
 /// should.
@@ -30,7 +30,7 @@ pub fn run(name: Option<&str>, strict: bool, is_json: bool) -> Result<u8> {
         let text = "no session runs by itself. `strata create NAME` or `strata record --background NAME …` \
                     makes one"
             .into();
-        talk::message(&Message { weight: Weight::Talk, text });
+        stderr::message(&Message { weight: Weight::Talk, text });
         return Ok(1);
     }
     let mut text = table(&all);
@@ -40,14 +40,14 @@ pub fn run(name: Option<&str>, strict: bool, is_json: bool) -> Result<u8> {
     stdout::paged("status", &text, true)?;
     for one in all.iter().filter(|one| crate::sessions::status::text(one, "state") == "killed") {
         let text = killed_sessions::remedy(&clean(crate::sessions::status::text(one, "name")));
-        talk::message(&Message { weight: Weight::Talk, text });
+        stderr::message(&Message { weight: Weight::Talk, text });
     }
     for why in all
         .iter()
         .map(|one| crate::sessions::status::text(one, "why"))
         .filter(|why| !why.is_empty())
     {
-        talk::message(&Message { weight: Weight::Warning, text: clean(why) });
+        stderr::message(&Message { weight: Weight::Warning, text: clean(why) });
     }
     Ok(status)
 }

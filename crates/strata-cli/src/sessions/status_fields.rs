@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Members of an answer, by name.
 pub type Facts = Map<String, Value>;

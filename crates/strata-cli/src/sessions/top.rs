@@ -13,7 +13,7 @@ use serde_json::{json, Map, Value};
 use crate::sessions::status_fields::{history, objects, text};
 use crate::sessions::statuses;
 use crate::stdout;
-use crate::talk::units::{clean, count, rate, size, time};
+use crate::units::{clean, count, rate, size, time};
 
 /// Shortest time between two looks: in a shorter time, rates would be those of single packets.
 const PERIOD_MIN: Duration = Duration::from_millis(100);

@@ -13,10 +13,10 @@ use crate::flags::triggers::{AddTriggerFlags, RemoveTriggerFlags};
 use crate::sessions::not_recorded::doubts;
 use crate::sessions::status_fields::{names, number, objects, text, Facts};
 use crate::sessions::{done, one_of, request};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::units::{clean, count, shell_word, time};
+use crate::units::{clean, count, shell_word, time};
 
 /// Sends a change to a session, and reports what was done to which trigger. Returns the exit status and the session's
 /// status.
@@ -55,7 +55,7 @@ pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
             clean(&name),
             clean(&command)
         );
-        talk::message(&Message { weight: Weight::Warning, text });
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     let added = Change::AddTrigger(Box::new(trigger));
     let (status, facts) = change(&flags.of, (&folder, &session), &added, &name, "is added to")?;
@@ -68,7 +68,7 @@ pub fn add(flags: &AddTriggerFlags) -> Result<u8> {
         if !is_quiet {
             doubts(one).into_iter().for_each(|doubt| {
                 let text = format!("trigger '{}': {doubt}", clean(&name));
-                talk::message(&Message { weight: Weight::Warning, text });
+                stderr::message(&Message { weight: Weight::Warning, text });
             });
         }
     }

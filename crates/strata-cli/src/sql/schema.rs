@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{bail, Result};
 use strata_sql::Tables;
 
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Formats the names of all tables, each on a line.
 pub(super) fn tables(all: &[Tables]) -> String {

@@ -10,7 +10,7 @@ use strata_analyze::stats::{
 };
 
 use super::table::{bad, Align, Cell, Table, BAD, DIM, HEAD};
-use crate::talk::units::{self, clean, count, counted, size};
+use crate::units::{self, clean, count, counted, size};
 
 /// Limit on the rows of a table unless all are requested.
 const ROWS: usize = 40;

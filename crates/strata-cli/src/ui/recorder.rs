@@ -16,7 +16,7 @@ use strata_ui::Snapshots;
 
 use crate::sessions::background::{self, SnapshotOrder};
 use crate::sessions::status_fields::text;
-use crate::talk::units;
+use crate::units;
 
 /// Hidden flag of the process that takes snapshots.
 pub const TAKES: &str = "--takes-snapshots";

@@ -12,10 +12,10 @@ use super::text_output::ViewOutput;
 use super::view_messages::Speaker;
 use crate::reading::followed_traces::FollowedTraces;
 use crate::reading::selection::SelectionFlags;
+use crate::stderr::messages::Weight;
+use crate::stderr::progress::ReadingLine;
 use crate::stdout;
-use crate::talk::messages::Weight;
-use crate::talk::progress::ReadingLine;
-use crate::talk::units::counted;
+use crate::units::counted;
 
 /// Which events are followed, and how they are shown.
 pub struct Followed<'f> {
@@ -34,7 +34,7 @@ pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Resul
     let Followed { traces, selection, options, limit } = followed;
     let stopped = || stop.requests() > 0;
     let Some(mut follow) = traces.follow(selection, stop, &stdout::is_closed_within)? else {
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     };
     let range = selection.range(follow.reader())?;
     follow.set_range(range);
@@ -92,7 +92,7 @@ pub fn run(followed: Followed<'_>, mut target: ViewOutput, stop: &Stop) -> Resul
     }
     if stopped() {
         speaker.end(&summary);
-        return Ok(crate::talk::exit_status::stopped(stop));
+        return Ok(crate::exit_status::stopped(stop));
     }
     let mut is_damaged = summary.damage > 0;
     if follow.has_ended() {

@@ -9,10 +9,10 @@ use strata_ctf::read::{DiscardedKind, NoteKey, Reader};
 
 use crate::reading::incomplete_traces;
 use crate::reading::selection::SelectionFlags;
-use crate::talk;
-use crate::talk::messages::{Message, Weight};
-use crate::talk::progress::ReadingLine;
-use crate::talk::units::{clean, count, counted, time};
+use crate::stderr;
+use crate::stderr::messages::{Message, Weight};
+use crate::stderr::progress::ReadingLine;
+use crate::units::{clean, count, counted, time};
 
 /// Limit on the messages of one kind that are shown one by one.
 const SHOWN: u64 = 20;
@@ -144,7 +144,7 @@ impl Speaker {
     /// Prints the kept messages, and the numbers of those that were left out.
     pub fn end(&mut self, summary: &PipelineSummary) {
         for message in self.kept.take().unwrap_or_default() {
-            talk::message(&message);
+            stderr::message(&message);
         }
         let damage = (self.damage + summary.damage_untold).saturating_sub(SHOWN);
         if damage > 0 {

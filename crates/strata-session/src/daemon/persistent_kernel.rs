@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use strata_collect::LastPacket;
 use strata_kernel::session::Keeping;
-use strata_kernel::{ChannelPins, AdoptionRecord};
+use strata_kernel::{AdoptionRecord, ChannelPins};
 use strata_ring::Channel;
 
 use crate::output::folder::stream_file;

@@ -35,8 +35,8 @@ use strata_remote::Link;
 use crate::report::{Counts, Demand, Discarded, EndReason, StreamLoss};
 use crate::session::budget::Budget;
 use crate::session::failure::{advice, failure_text};
-use crate::session::lock::lock;
 use crate::session::free_space::Room;
+use crate::session::lock::lock;
 
 /// Value of `history_ms` while the history is not known; see [`Voice::history_seconds`].
 const NO_HISTORY: u64 = u64::MAX;

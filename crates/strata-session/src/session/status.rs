@@ -11,10 +11,10 @@ use crate::plan::{Condition, LayerOf, Plan, Trigger};
 use crate::report::advice::Advice;
 use crate::report::gaps::{CpuLoss, FoundGaps, Gap, Late, Unreached};
 use crate::report::{ChunksStatus, FilterReport, FilterSlip, NotReached, TriggerReport};
+use crate::session::free_space::NoRoomStatus;
 use crate::session::layer::LayerStatus;
 use crate::session::remote::RemoteStatus;
 use crate::session::resources::Resources;
-use crate::session::free_space::NoRoomStatus;
 use crate::session::shared_state::Figured;
 use crate::session::state::SessionState;
 

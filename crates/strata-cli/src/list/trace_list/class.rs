@@ -7,7 +7,7 @@ use strata_ctf::model::schema::{
 };
 use strata_ctf::model::{Base, ByteOrder};
 
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Limit on the labels of an enumeration that are shown; JSON shows all.
 const LABELS: usize = 16;

@@ -9,8 +9,8 @@ use strata_session::report::{
     ProcessReport, StreamLoss,
 };
 
-use crate::talk::time_zone;
-use crate::talk::units::{count, counted, flag_size, size, time};
+use crate::time_zone;
+use crate::units::{count, counted, flag_size, size, time};
 
 use super::message::{talk, warning, who, Message};
 

@@ -2,7 +2,7 @@
 
 use strata_session::report::ProcessReport;
 
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Limit on the processes that one sentence names.
 pub(super) const NAMES_SHOWN: usize = 5;

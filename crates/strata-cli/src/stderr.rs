@@ -1,17 +1,22 @@
-//! Writes messages to stderr, and never data. A closed stderr is no reason to fail.
+//! Writes messages to stderr, and never data.
+//!
+//! ```text
+//! messages   the text of every message, and its weight: talk, warning or failure
+//! progress   lines that are redrawn on a terminal
+//! ```
+//!
+//! All commands write through this module and [`stdout`](crate::stdout), so that names from traces and programs cannot act
+//! on a terminal. A closed stderr is no reason to fail. There are colours only on a terminal, and not with NO_COLOR.
 
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use strata_text::clean_lines;
 
-use crate::talk::messages::{Message, Weight};
+use crate::stderr::messages::{Message, Weight};
 
-pub mod exit_status;
 pub mod messages;
 pub mod progress;
-pub mod time_zone;
-pub mod units;
 
 /// Prints a message about a failure.
 pub fn failure(text: &str) {

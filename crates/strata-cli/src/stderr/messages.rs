@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! Notice  ─ notice() ─┐
-//! Report  ─ summary() ┼─▶ Message { weight, text } ─ talk::message() ─▶ stderr: "strata: …", coloured by weight
+//! Report  ─ summary() ┼─▶ Message { weight, text } ─ stderr::message() ─▶ stderr: "strata: …", coloured by weight
 //! clap's errors ─ usage.rs, mistakes.rs, lttng.rs ┘
 //! ```
 //!
@@ -48,7 +48,7 @@ use strata_session::report::{
     ProcessReport, Progress, RecordingTarget, Report, GUEST, KERNEL, USER,
 };
 
-use crate::talk::units::{clean, count, counted, flag_size, rate, shell_word, size, time, typed};
+use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time, typed};
 use message::{named, sentence, talk, warning, who, NAMES_SHOWN};
 
 /// Limit on the processes that the summary lists one by one.

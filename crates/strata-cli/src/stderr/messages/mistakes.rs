@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::talk::units::{clean, shell_word};
+use crate::units::{clean, shell_word};
 
 /// Words that people type in place of a command, each with what to type instead.
 const VERBS: &[(&[&str], &str)] = &[
@@ -247,7 +247,7 @@ fn of_flag(verb: &str, flag: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::flags::Flags;
-    use crate::talk::messages::usage;
+    use crate::stderr::messages::usage;
     use clap::Parser as _;
 
     /// Returns the message on a wrong command line, without colours.

@@ -11,9 +11,9 @@ use rustix::termios::{tcgetattr, tcgetpgrp, LocalModes};
 use strata_ctf::read::{Reader, Stream};
 use strata_session::report::Progress;
 
-use crate::talk;
-use crate::talk::messages::{self, Message};
-use crate::talk::units::size;
+use crate::stderr;
+use crate::stderr::messages::{self, Message};
+use crate::units::size;
 
 /// Time over which the rate of event records is averaged.
 const RATE_WINDOW: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ impl ReadingLine {
     /// Makes the line. `what` is a word such as `counting` or `exporting`; `all` is true if all streams are read
     /// completely.
     pub fn new(what: &'static str, reader: &Reader, all: bool) -> ReadingLine {
-        if !talk::is_live() {
+        if !stderr::is_live() {
             return ReadingLine::none();
         }
         let bytes = reader.streams().iter().map(Stream::bytes);
@@ -84,8 +84,8 @@ impl ReadingLine {
     /// Prints a message in the place of the line.
     pub fn say(&self, message: &Message) {
         match self.lock() {
-            Some(line) => line.bar.suspend(|| talk::message(message)),
-            None => talk::message(message),
+            Some(line) => line.bar.suspend(|| stderr::message(message)),
+            None => stderr::message(message),
         }
     }
 
@@ -140,7 +140,7 @@ impl ProgressLine {
 
     /// Prints a message in the place of the line.
     pub fn say(&self, message: &Message) {
-        self.bar.suspend(|| talk::message(message));
+        self.bar.suspend(|| stderr::message(message));
     }
 
     /// Removes the text about preparations when the recording begins.

@@ -4,7 +4,7 @@ use strata_session::report::{FilterReport, FilterSlip, Report, TriggerReport};
 
 use super::kernel::similar_names;
 use super::message::{sentence, talk, warning, Message};
-use crate::talk::units::clean;
+use crate::units::clean;
 
 /// Limit on the rules that one sentence names.
 const RULES_SHOWN: usize = 5;

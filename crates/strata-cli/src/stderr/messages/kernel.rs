@@ -7,7 +7,7 @@ use strata_session::report::{
     RecordingTarget, Report,
 };
 
-use crate::talk::units::{clean, count, counted};
+use crate::units::{clean, count, counted};
 
 use super::losses::{cpus, full, larger, place_and_time, UNWRITTEN};
 use super::message::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
