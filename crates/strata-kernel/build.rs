@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 7] =
 const EARLY: [&str; 3] = ["hot", "syscalls", "tracepoint"];
 /// Objects that are also built for events that are counted, not recorded; see count.bpf.h.
 const COUNT: [&str; 4] = ["hot", "syscalls", "tracepoint", "uprobe"];
-/// Objects that are also built for calls that waited; see waited.bpf.h.
+/// Objects that are also built for calls that waited; see waited_calls.bpf.h.
 const WAITED: [&str; 1] = ["syscalls"];
 /// Objects that are also built for programs that may wait for user memory; see uprobe.bpf.c.
 const SLEEPABLE: [&str; 1] = ["uprobe"];

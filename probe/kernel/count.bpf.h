@@ -14,7 +14,7 @@
 
 #include "filter.bpf.h"
 #include "maps.bpf.h"
-#include "source.bpf.h"
+#include "filter_values.bpf.h"
 
 #include <strata/abi/count.h>
 
@@ -177,7 +177,7 @@ strata_count_element(const struct strata_abi_count_key *key)
 }
 
 /*
- * Counts an event that has passed its filter. @base and @kind: where its fields are, see source.bpf.h; of a system call
+ * Counts an event that has passed its filter. @base and @kind: where its fields are, see filter_values.bpf.h; of a system call
  * that returns, the six arguments that it began with. @name: the number of its class. @ret and @elapsed are those of a
  * system call that returns. Returns 0.
  */

@@ -20,7 +20,7 @@
 #include <strata/abi/kernel.h>
 
 #include "core.bpf.h"
-#include "source.bpf.h"
+#include "filter_values.bpf.h"
 
 /*
  * The tests are volatile: otherwise clang takes the initializer's zeroes for the values that the program will have.

@@ -9,11 +9,11 @@
 #ifndef STRATA_KERNEL_RECORD_BPF_H
 #define STRATA_KERNEL_RECORD_BPF_H
 
-#include "slow.bpf.h"
+#include "ring_client.bpf.h"
 #include "follow.bpf.h"
 #include "filter.bpf.h"
 #include "track.bpf.h"
-#include "turn.bpf.h"
+#include "replacing.bpf.h"
 #include "context.bpf.h"
 #include "count.bpf.h"
 

@@ -3,7 +3,7 @@
  * syscalls.bpf.c - records the entry and the exit of system calls.
  *
  * Two programs run at each call of the machine, so most of this file is about doing as little as possible; of calls that are
- * wanted only if they waited, none does (waited.bpf.h). The tracer fills
+ * wanted only if they waited, none does (waited_calls.bpf.h). The tracer fills
  * `syscalls`: for each call, by its number, which ends are recorded, with which ids, and what each argument is.
  *
  *   strata_sys_enter ─ early tests ─┬─ record_entry: numbers go from the registers into the ring
@@ -29,7 +29,7 @@
  */
 #include "record.bpf.h"
 #include "core.bpf.h"
-#include "user.bpf.h"
+#include "user_memory.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -659,10 +659,10 @@ record_return(int64_t ret, uint32_t nr, const volatile struct strata_abi_kernel_
 	return 0;
 }
 
-#include "begun.bpf.h"
+#include "calls_at_exit.bpf.h"
 
 #ifdef STRATA_KERNEL_WAITED
-#include "waited.bpf.h"
+#include "waited_calls.bpf.h"
 #else
 
 /* Counts a call at its entry. A function of its own, for its variables on the stack. */

@@ -23,7 +23,7 @@ use std::ptr::null_mut;
 /// Prefix of the names of the programs for page faults.
 const PAGE_FAULT: &[u8] = b"page_fault_";
 
-/// The map of waited.bpf.h through which the kernel runs functions in tasks: it does so only while a process has the map
+/// The map of waited_calls.bpf.h through which the kernel runs functions in tasks: it does so only while a process has the map
 /// open, or it is pinned.
 pub(crate) const AWAITED: &str = "awaited";
 

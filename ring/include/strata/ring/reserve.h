@@ -42,7 +42,7 @@ STRATA_INLINE void strata_ring_discard_nested(const struct strata_ring_config *c
 
 /*
  * Makes one attempt at a reservation of any kind. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has
- * been closed; or a negative errno, counted: the record is discarded. Also called by probe/kernel/slow.bpf.h.
+ * been closed; or a negative errno, counted: the record is discarded. Also called by probe/kernel/ring_client.bpf.h.
  */
 STRATA_INLINE int strata_ring_reserve_try(const struct strata_ring_config *config,
 					  struct strata_ring_stream *s,

@@ -21,7 +21,7 @@
  * version. atomic.h, switch.h, wakeup.h and the parts of rseq.h and at_once.h have private ones only.
  * Those of atomic.h are plain names of machine operations; Strata's own clients use them for memory of
  * their own. One client replaces the macros of switch.h, and calls the private functions that say "Also
- * called by": probe/kernel/slow.bpf.h, because of BPF's verifier (docs/design/ring.md).
+ * called by": probe/kernel/ring_client.bpf.h, because of BPF's verifier (docs/design/ring.md).
  */
 #ifndef STRATA_RING_RING_H
 #define STRATA_RING_RING_H

@@ -103,7 +103,7 @@ STRATA_INLINE int strata_ring_needs_full(const struct strata_ring_config *config
 	return now - full >= UINT64_C(1) << config->header.timestamp_bits;
 }
 
-/* Returns the size of a record's header [byte]. Also called by probe/kernel/slow.bpf.h. */
+/* Returns the size of a record's header [byte]. Also called by probe/kernel/ring_client.bpf.h. */
 STRATA_INLINE uint32_t strata_ring_record_header_bytes(const struct strata_ring_config *config,
 						       uint32_t id, int full)
 {
@@ -112,7 +112,7 @@ STRATA_INLINE uint32_t strata_ring_record_header_bytes(const struct strata_ring_
 
 /*
  * Returns the size of header, payload and alignment [byte]; 64 bits do not overflow. Also called by
- * probe/kernel/slow.bpf.h.
+ * probe/kernel/ring_client.bpf.h.
  */
 STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *config,
 					      uint32_t header_bytes, uint32_t payload_bytes)
@@ -134,7 +134,7 @@ STRATA_INLINE uint64_t strata_ring_frame_bound(const struct strata_ring_stream *
 
 /*
  * Slow path of strata_ring_hold(). @entry: as loaded. Returns the entry as it is at the end. Also called by
- * probe/kernel/slow.bpf.h.
+ * probe/kernel/ring_client.bpf.h.
  */
 STRATA_SLOW uint64_t strata_ring_hold_slow(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s, uint64_t position,
@@ -215,7 +215,7 @@ STRATA_INLINE unsigned char *strata_ring_address(const struct strata_ring_config
  *
  * The seal (frame.position) and the cleared commit word come before it, so that a buffer left by a
  * killed process shows which of them was reached; see strata_ring_get_rest().
- * Also called by probe/kernel/slow.bpf.h.
+ * Also called by probe/kernel/ring_client.bpf.h.
  */
 STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 				     struct strata_ring_stream *s, uint64_t begin, uint64_t records,
@@ -296,7 +296,7 @@ STRATA_INLINE void strata_ring_commit_to(const struct strata_ring_config *config
 /*
  * Closes the sub-buffer of position @old, if write_count still is @old. Returns 1 if it was. This step commits the
  * padding, at least STRATA_ABI_RING_TAIL_BYTES, so the sub-buffer cannot be delivered before the packet's size is
- * written here. Also called by probe/kernel/slow.bpf.h.
+ * written here. Also called by probe/kernel/ring_client.bpf.h.
  */
 STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
 				  struct strata_ring_stream *s, uint64_t old, uint64_t now,

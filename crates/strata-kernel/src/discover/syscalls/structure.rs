@@ -260,7 +260,7 @@ mod tests {
             let pieces = structure.pieces();
             assert!(pieces.len() <= PIECES_MAX, "{structure:?}: {pieces:?}");
             assert!(pieces.iter().all(|piece| piece.bytes <= PIECE_MAX), "{structure:?}");
-            // Copied as one, and each piece as if it were the longest (several.bpf.h).
+            // Copied as one, and each piece as if it were the longest (argument_arrays.bpf.h).
             assert!(layout.bytes + PIECE_MAX <= 512, "{structure:?}: {} bytes", layout.bytes);
             assert_eq!(layout.piece[..layout.nr_pieces as usize], pieces[..]);
             let copied = pieces.iter().flat_map(|piece| piece.offset..piece.offset + piece.bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* source.bpf.h - the values that a filter reads, see FIELD in strata/abi/kernel.h. */
-#ifndef STRATA_KERNEL_SOURCE_BPF_H
-#define STRATA_KERNEL_SOURCE_BPF_H
+/* filter_values.bpf.h - the values that a filter reads, see FIELD in strata/abi/kernel.h. */
+#ifndef STRATA_KERNEL_FILTER_VALUES_BPF_H
+#define STRATA_KERNEL_FILTER_VALUES_BPF_H
 
 #include <stdint.h>
 
@@ -16,4 +16,4 @@ struct strata_source {
 	uint32_t cpu;
 };
 
-#endif /* STRATA_KERNEL_SOURCE_BPF_H */
+#endif /* STRATA_KERNEL_FILTER_VALUES_BPF_H */

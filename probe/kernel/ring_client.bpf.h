@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slow.bpf.h - the ring as these programs use it: its configuration, one CPU's stream, and the slow paths.
+ * ring_client.bpf.h - the ring as these programs use it: its configuration, one CPU's stream, and the slow paths.
  *
  * The slow paths are global functions. The verifier goes through such a one once, for all arguments it
  * may get; through a static one at each call and in each state, which took 120 ms for one program. Pointers
@@ -13,8 +13,8 @@
  *   reserve (4) ── close (96) ── hold (16), deliver (12..48)
  *              └── try (80..96) ── hold
  */
-#ifndef STRATA_KERNEL_SLOW_BPF_H
-#define STRATA_KERNEL_SLOW_BPF_H
+#ifndef STRATA_KERNEL_RING_CLIENT_BPF_H
+#define STRATA_KERNEL_RING_CLIENT_BPF_H
 
 #define STRATA_RING_HOLD_SLOW	 strata_slow_hold
 #define STRATA_RING_DELIVER	 strata_slow_deliver
@@ -256,4 +256,4 @@ STRATA_INLINE int strata_slow_reserve(const struct strata_ring_config *config,
 	return error;
 }
 
-#endif /* STRATA_KERNEL_SLOW_BPF_H */
+#endif /* STRATA_KERNEL_RING_CLIENT_BPF_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * begun.bpf.h - a call of which both ends are recorded when it returns, since only then it is known that it is wanted.
+ * calls_at_exit.bpf.h - a call of which both ends are recorded when it returns, since only then it is known that it is wanted.
  *
  * A part of syscalls.bpf.c. What is known of the call meanwhile is kept with its task: written at each entry there, or by
- * waited.bpf.h where a task leaves its CPU.
+ * waited_calls.bpf.h where a task leaves its CPU.
  */
-#ifndef STRATA_KERNEL_BEGUN_BPF_H
-#define STRATA_KERNEL_BEGUN_BPF_H
+#ifndef STRATA_KERNEL_CALLS_AT_EXIT_BPF_H
+#define STRATA_KERNEL_CALLS_AT_EXIT_BPF_H
 
 /* The call that a task is in. It is recorded at its exit if it took at least `slower` of the event. */
 struct begun_call {
@@ -134,4 +134,4 @@ STRATA_INLINE void record_slow(const struct pt_regs *regs, uint64_t elapsed, int
 	record_return(ret, nr, s);
 }
 
-#endif /* STRATA_KERNEL_BEGUN_BPF_H */
+#endif /* STRATA_KERNEL_CALLS_AT_EXIT_BPF_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * waited.bpf.h - records calls that waited for long, without a program at each call.
+ * waited_calls.bpf.h - records calls that waited for long, without a program at each call.
  *
  * A call that takes a millisecond has nearly always left its CPU. Two programs at each entry and exit, to find the few slow
  * ones among all, took a fifth of a redis' throughput and more. So here the scheduler's switches are looked at instead:
@@ -19,8 +19,8 @@
  * bpf_task_work_schedule_resume() is there from Linux 6.18 on. Earlier kernels refuse the object, and the programs for
  * entry and exit are loaded.
  */
-#ifndef STRATA_KERNEL_WAITED_BPF_H
-#define STRATA_KERNEL_WAITED_BPF_H
+#ifndef STRATA_KERNEL_WAITED_CALLS_BPF_H
+#define STRATA_KERNEL_WAITED_CALLS_BPF_H
 
 /* Returns that can be awaited at a time. A task takes one while it is on its way out of a call. */
 #define WAITED_PLACES 4096u
@@ -213,4 +213,4 @@ int strata_switch_of_calls(unsigned long long *context)
 	return 0;
 }
 
-#endif /* STRATA_KERNEL_WAITED_BPF_H */
+#endif /* STRATA_KERNEL_WAITED_CALLS_BPF_H */

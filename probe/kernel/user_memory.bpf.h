@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * user.bpf.h - arguments that point to user memory, put together in memory of this CPU.
+ * user_memory.bpf.h - arguments that point to user memory, put together in memory of this CPU.
  *
- * One argument, one string and the like are global functions, which the verifier goes through once; see slow.bpf.h.
+ * One argument, one string and the like are global functions, which the verifier goes through once; see ring_client.bpf.h.
  */
-#ifndef STRATA_KERNEL_USER_BPF_H
-#define STRATA_KERNEL_USER_BPF_H
+#ifndef STRATA_KERNEL_USER_MEMORY_BPF_H
+#define STRATA_KERNEL_USER_MEMORY_BPF_H
 
-#include "several.bpf.h"
+#include "argument_arrays.bpf.h"
 #include "strings.bpf.h"
 
 #define STRATA_ADDRESS_MAX 126u
@@ -317,4 +317,4 @@ STRATA_GLOBAL int strata_scratch_argument(uint32_t kind, uint64_t address, uint6
 	return 0;
 }
 
-#endif /* STRATA_KERNEL_USER_BPF_H */
+#endif /* STRATA_KERNEL_USER_MEMORY_BPF_H */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * turn.bpf.h - decide which of two programs records an event while one replaces the other.
+ * replacing.bpf.h - decide which of two programs records an event while one replaces the other.
  *
  * Both are attached, and run one behind the other for the same event. A switch for each would be two stores, and an event
  * between them be recorded twice, or not at all; so would one store that both look at, since an event may be between the
  * two programs. So the one that runs first decides, and tells the other one. Only programs in such a change come here.
  */
-#ifndef STRATA_KERNEL_TURN_BPF_H
-#define STRATA_KERNEL_TURN_BPF_H
+#ifndef STRATA_KERNEL_REPLACING_BPF_H
+#define STRATA_KERNEL_REPLACING_BPF_H
 
 #include "maps.bpf.h"
 
@@ -48,4 +48,4 @@ static __attribute__((noinline)) int strata_has_turn(uint32_t on)
 	return has;
 }
 
-#endif /* STRATA_KERNEL_TURN_BPF_H */
+#endif /* STRATA_KERNEL_REPLACING_BPF_H */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * several.bpf.h - arguments that point to several things alike: file descriptors with what is asked of them,
+ * argument_arrays.bpf.h - arguments that point to several things alike: file descriptors with what is asked of them,
  * sets of descriptors, events; and to those parts of a large structure that are wanted.
  *
  * Of a list at most STRATA_ABI_KERNEL_ELEMENTS_MAX elements are recorded. How many there are so far is in the
  * list's first byte, in memory: the verifier then has one state for each round of a loop, not one for each
  * number of elements as well.
  */
-#ifndef STRATA_KERNEL_SEVERAL_BPF_H
-#define STRATA_KERNEL_SEVERAL_BPF_H
+#ifndef STRATA_KERNEL_ARGUMENT_ARRAYS_BPF_H
+#define STRATA_KERNEL_ARGUMENT_ARRAYS_BPF_H
 
 #include "scratch.bpf.h"
 
@@ -326,4 +326,4 @@ STRATA_INLINE void strata_scratch_pieces(struct strata_scratch *scratch, uint64_
 	strata_scratch_put_pieces(number, !!address);
 }
 
-#endif /* STRATA_KERNEL_SEVERAL_BPF_H */
+#endif /* STRATA_KERNEL_ARGUMENT_ARRAYS_BPF_H */
