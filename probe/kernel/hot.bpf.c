@@ -8,7 +8,7 @@
 #include "record.bpf.h"
 #include "core.bpf.h"
 #include "fault.bpf.h"
-#include "pages.bpf.h"
+#include "disk_faults.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 

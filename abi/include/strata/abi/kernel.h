@@ -281,7 +281,7 @@ struct strata_abi_kernel_event {
 	uint8_t reserved;
 	uint64_t contexts;  /* between tid and payload: bits CONTEXT_*, twice */
 	uint32_t switch_at; /* index in `on` of the control, less than SWITCHES */
-	uint32_t slower; /* system calls: least recorded duration [us]; 0: all. See pages.bpf.h, too */
+	uint32_t slower; /* system calls: least recorded duration [us]; 0: all. See disk_faults.bpf.h, too */
 	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct strata_abi_kernel_filter filter[2];
 };

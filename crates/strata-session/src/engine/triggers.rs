@@ -227,7 +227,7 @@ impl<'a> Armed<'a> {
                     self.error = Some("its rotation: nobody has done it".to_owned());
                 }
                 Ok(Err(why)) => self.error = Some(format!("its rotation: {why}")),
-                Ok(Ok(rotated)) => self.part = rotated.part.map(|part| part.folder),
+                Ok(Ok(rotated)) => self.part = rotated.chunk.map(|part| part.folder),
             }
         }
         if let Some(child) = &mut self.child {

@@ -42,8 +42,7 @@ const SPARE_BYTES: u64 = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rotated {
     /// The completed chunk; `None` if nothing was recorded in it, so that it was removed.
-    #[serde(rename = "chunk")]
-    pub part: Option<ChunkStatus>,
+    pub chunk: Option<ChunkStatus>,
     /// The folder of the chunk that is being written.
     pub present: PathBuf,
 }
@@ -259,7 +258,7 @@ fn cut(
         failed = failed.or(removed.err());
     }
     match failed {
-        None => Ok(Rotated { part: chunk, present }),
+        None => Ok(Rotated { chunk, present }),
         Some(why) => Err(why),
     }
 }

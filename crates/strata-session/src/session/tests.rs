@@ -349,7 +349,7 @@ fn rotated_trace_has_each_record_in_one_part() {
                     break rotated.unwrap();
                 }
             };
-            let part = rotated.part.unwrap();
+            let part = rotated.chunk.unwrap();
             // It is complete already.
             let numbers = read(&part.folder);
             assert_eq!(part.records, Some(numbers.len() as u64));

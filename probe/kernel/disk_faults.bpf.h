@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages.bpf.h - tells page faults that wait for a disk from those that find their page in memory.
+ * disk_faults.bpf.h - tells page faults that wait for a disk from those that find their page in memory.
  *
  * The kernel's event of a page fault in a mapped file comes directly before the kernel looks for the page. The program
  * looks into the same tree: a fault waits if the page is not there, or is there and its content is still being read.
  * The kernel counts a fault of the first kind as a major one. A tree that changes meanwhile leads to a record too many.
  */
-#ifndef STRATA_KERNEL_PAGES_BPF_H
-#define STRATA_KERNEL_PAGES_BPF_H
+#ifndef STRATA_KERNEL_DISK_FAULTS_BPF_H
+#define STRATA_KERNEL_DISK_FAULTS_BPF_H
 
 #include "core.bpf.h"
 
@@ -73,4 +73,4 @@ __attribute__((noinline)) int strata_is_in_memory(uint64_t pages, uint64_t index
 	return !!(flags & STRATA_PAGE_UPTODATE);
 }
 
-#endif /* STRATA_KERNEL_PAGES_BPF_H */
+#endif /* STRATA_KERNEL_DISK_FAULTS_BPF_H */
