@@ -659,6 +659,7 @@ record_return(int64_t ret, uint32_t nr, const volatile struct strata_abi_kernel_
 	return 0;
 }
 
+#include "calls_in_place.bpf.h"
 #include "calls_at_exit.bpf.h"
 
 #ifdef STRATA_KERNEL_WAITED
@@ -694,7 +695,11 @@ STRATA_BODY int record_entry(const unsigned long long *context)
 		return 0;
 	if (STRATA_COUNTS)
 		return count_entry(context, call.syscall->entry_id);
-	if (!call.syscall->fixed_bytes && call.syscall->nr_args) {
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_READS &&
+	    record_entry_at_once((const struct pt_regs *)context[0], call.syscall, call.pid_tgid))
+		return 0;
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_READS ||
+	    !call.syscall->fixed_bytes && call.syscall->nr_args) {
 		assemble_entry((const struct pt_regs *)context[0], (uint32_t)context[1]);
 		if (record_assembled(call.syscall->entry_id))
 			remember_unread((uint32_t)context[1]);
@@ -719,7 +724,8 @@ STRATA_INLINE void find_exit(struct call *call, const unsigned long long *contex
 	const struct pt_regs *regs = (const struct pt_regs *)context[0];
 
 	find(call, regs->orig_ax, (int64_t)context[1] != NO_CALL);
-	if (call->syscall->flags & STRATA_ABI_KERNEL_CALL_MEMORY)
+	if (call->syscall->flags & STRATA_ABI_KERNEL_CALL_MEMORY &&
+	    STRATA_ONCE(uint64_t, control.unread))
 		record_unread((const struct pt_regs *)context[0], call->nr, (int64_t)context[1]);
 }
 
@@ -739,6 +745,9 @@ STRATA_BODY int record_exit(const unsigned long long *context)
 		return 0;
 	if (*(const volatile uint16_t *)(const volatile void *)&call.syscall->exit_kind[0] |
 	    *(const volatile uint32_t *)(const volatile void *)&call.syscall->exit_kind[2]) {
+		if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_GIVES &&
+		    record_exit_at_once(context, call.syscall, call.pid_tgid))
+			return 0;
 		assemble_exit((const struct pt_regs *)context[0], call.nr, (int64_t)context[1]);
 		record_assembled(call.syscall->exit_id);
 		return 0;

@@ -389,6 +389,14 @@ pub const CALL_ENTRY: u32 = 16;
 pub const CALL_EXIT: u32 = 32;
 /// The call moves to or from another pair of programs.
 pub const CALL_MOVES: u32 = 64;
+/// [`Syscall::flags`]: besides numbers, its entry has one argument in memory, of a known size or an address.
+pub const CALL_READS: u32 = 128;
+/// [`Syscall::flags`]: its exit has one argument, a socket's address or the events of epoll.
+pub const CALL_GIVES: u32 = 256;
+/// [`Syscall::flags`]: the number of that argument, in three bits.
+pub const CALL_GIVES_AT: u32 = 4096;
+/// Most bytes of the argument of [`CALL_READS`].
+pub const READS_MAX: u8 = 16;
 /// [`Syscall::entry_id`], [`Syscall::exit_id`]: none.
 pub const NO_ID: u32 = u32::MAX;
 
@@ -404,7 +412,7 @@ pub struct Syscall {
     pub kind: [u8; 6],
     /// How each argument is recorded at exit.
     pub exit_kind: [u8; 6],
-    /// Bytes of all arguments at entry, if none depends on user memory; else 0.
+    /// Bytes of all arguments at entry, if none depends on user memory, or of [`CALL_READS`] without an address; else 0.
     pub fixed_bytes: u8,
     pub nr_args: u8,
     /// Where each one begins, if `fixed_bytes` is not 0.

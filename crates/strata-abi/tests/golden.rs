@@ -128,7 +128,8 @@ fn kernel_mirror() -> String {
         ARG_OPTION ARG_POLL ARG_SET ARG_EVENTS ARG_MESSAGES ARG_LAYOUT ARG_MEMORY
         MEMORY_MAX NAME_MAX ELEMENTS_MAX POLL_MAX OPTION_MAX LAYOUTS PIECES_MAX PIECE_MAX
         CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO CALL_ENTRY
-        CALL_EXIT CALL_MOVES NO_ID);
+        CALL_EXIT CALL_MOVES CALL_READS CALL_GIVES
+        CALL_GIVES_AT READS_MAX NO_ID);
     layout!(out, "strata_abi_kernel_track", kernel::Track, kind generation bytes reserved value);
     layout!(out, "strata_abi_kernel_control", kernel::Control, tracked following tracer changing turn
         unreadable cut unread uncounted full busy on);

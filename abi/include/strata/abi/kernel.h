@@ -346,26 +346,25 @@ struct strata_abi_kernel_event {
 #define STRATA_ABI_KERNEL_LAYOUTS      16u
 #define STRATA_ABI_KERNEL_PIECES_MAX   5u
 #define STRATA_ABI_KERNEL_PIECE_MAX    72u /* [byte] */
-
-/* The call has no number of its own; u32 number and u32 kind of call precede the arguments. */
-#define STRATA_ABI_KERNEL_CALL_UNKNOWN 1u
-/* The call's entry is recorded, with arguments that are read from memory. */
-#define STRATA_ABI_KERNEL_CALL_MEMORY 2u
-/* The results exist only if the call was interrupted: the time that was left. */
-#define STRATA_ABI_KERNEL_CALL_INTERRUPTED 4u
-/* The results exist only if the call does not return 0. */
-#define STRATA_ABI_KERNEL_CALL_NOT_ZERO 8u
 /*
- * ENTRY: the call's entry is recorded; EXIT: its exit is recorded. Both are set and cleared while programs run; the
- * rest of a call's description stays as it was when one of them was first set.
+ * UNKNOWN: it has no number of its own; u32 number and u32 kind of call precede the arguments. MEMORY: its entry is recorded,
+ * with what is read from memory. Results exist only if it was INTERRUPTED (the time that was left), or is NOT_ZERO.
  */
+#define STRATA_ABI_KERNEL_CALL_UNKNOWN	   1u
+#define STRATA_ABI_KERNEL_CALL_MEMORY	   2u
+#define STRATA_ABI_KERNEL_CALL_INTERRUPTED 4u
+#define STRATA_ABI_KERNEL_CALL_NOT_ZERO	   8u
+/* What is recorded. Both are set and cleared while programs run; the rest stays as it was when one was first set. */
 #define STRATA_ABI_KERNEL_CALL_ENTRY 16u
 #define STRATA_ABI_KERNEL_CALL_EXIT  32u
-/* Set while another pair of programs takes over the call, or has recorded it before: see ON_TELLS. */
-#define STRATA_ABI_KERNEL_CALL_MOVES 64u
-
-/* Marks an event without a record class, which is not recorded. */
-#define STRATA_ABI_KERNEL_NO_ID UINT32_MAX
+#define STRATA_ABI_KERNEL_CALL_MOVES 64u /* another pair of programs takes it over: ON_TELLS */
+/* Its entry has numbers and one SOCKADDR, TIMEOUT or MEMORY|n, n to READS_MAX. */
+#define STRATA_ABI_KERNEL_CALL_READS 128u
+/* Its exit has one SOCKADDR or EVENTS, of argument flags / GIVES_AT & 7. */
+#define STRATA_ABI_KERNEL_CALL_GIVES	256u
+#define STRATA_ABI_KERNEL_CALL_GIVES_AT 4096u
+#define STRATA_ABI_KERNEL_READS_MAX	16u	   /* [byte] */
+#define STRATA_ABI_KERNEL_NO_ID		UINT32_MAX /* no record class: the event is not recorded */
 
 struct strata_abi_kernel_syscall {
 	uint32_t entry_id;
@@ -373,8 +372,8 @@ struct strata_abi_kernel_syscall {
 	uint8_t kind[6];
 	uint8_t exit_kind[6];
 	/*
-	 * Size of all arguments, and the offset of each, if all kinds are NONE, U32 or U64; else 0. Also 0 for i386's
-	 * calls, whose arguments are in other registers.
+	 * Size of all arguments, and the offset of each, if all kinds are NONE, U32 or U64, or the call has CALL_READS
+	 * (an address counts as empty); else 0. Also 0 for i386's calls, whose arguments are in other registers.
 	 */
 	uint8_t fixed_bytes;
 	uint8_t nr_args;

@@ -39,8 +39,8 @@ use crate::discover::syscalls;
 use crate::error::Error;
 use strata_abi::count::{self, Count};
 use strata_abi::kernel::{
-    self, Event, Filter, Part, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, COMPAT, COMPAT_UNKNOWN,
-    NO_ID, SYSCALLS, UNKNOWN,
+    self, Event, Filter, Part, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, CALL_READS, COMPAT,
+    COMPAT_UNKNOWN, NO_ID, SYSCALLS, UNKNOWN,
 };
 use strata_model::{limits, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
 
@@ -645,6 +645,7 @@ impl<'a> Planner<'a> {
                     // Arguments of 32-bit programs are not in the registers that are copied.
                     slot.fixed_bytes = 0;
                     slot.offset = [0; 6];
+                    slot.flags &= !CALL_READS;
                 }
             }
         }

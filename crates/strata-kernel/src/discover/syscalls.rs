@@ -29,8 +29,8 @@ pub(crate) use structure::layouts;
 pub use table::table;
 
 use strata_abi::kernel::{
-    self, ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS,
-    ARG_TIMEOUT, ARG_TIMEOUT_NARROW, ARG_U32, ARG_U64, NO_ID,
+    self, ARG_EVENTS, ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR,
+    ARG_STRINGS, ARG_TIMEOUT, ARG_TIMEOUT_NARROW, ARG_U32, ARG_U64, NO_ID,
 };
 use strata_model::{Base, Element, Field, FieldClass, Integer, Label};
 
@@ -94,7 +94,8 @@ pub fn event(syscall: &Syscall) -> KernelEvent {
     }
     if syscall.is_compat {
         // Its arguments are not in the registers that are copied.
-        entry = kernel::Syscall { fixed_bytes: 0, offset: [0; 6], ..entry };
+        let flags = entry.flags & !kernel::CALL_READS;
+        entry = kernel::Syscall { fixed_bytes: 0, offset: [0; 6], flags, ..entry };
     }
     KernelEvent {
         name: syscall.event_name(),
@@ -205,25 +206,49 @@ fn place_label(syscall: &Syscall) -> Label {
 
 fn entry(args: &[Argument]) -> kernel::Syscall {
     let mut entry = kernel::Syscall { entry_id: NO_ID, exit_id: NO_ID, ..Default::default() };
-    let mut end = Some(0u8);
+    let (mut end, mut read, mut outputs) = (Some(0u8), 0, Vec::new());
     for (index, argument) in args.iter().enumerate().take(entry.kind.len()) {
         let (kind, exit_kind) = (argument.kind(), argument.exit_kind());
         entry.kind[index] = kind;
         entry.exit_kind[index] = exit_kind;
         entry.nr_args = index as u8 + 1;
         entry.offset[index] = end.unwrap_or(0);
-        end = match kind {
-            ARG_NONE => end,
-            ARG_U32 => end.map(|end| end + 4),
-            ARG_U64 => end.map(|end| end + 8),
-            _ => None,
-        };
+        let (bytes, is_read) = known_bytes(kind);
+        end = end.zip(bytes).map(|(end, bytes)| end + bytes);
+        read += u32::from(is_read);
+        if exit_kind != ARG_NONE {
+            outputs.push((exit_kind, index as u32));
+        }
+    }
+    if read > 1 {
+        end = None;
     }
     entry.fixed_bytes = end.unwrap_or(0);
-    if end.is_none() {
-        entry.offset = [0; 6];
+    match end {
+        None => entry.offset = [0; 6],
+        Some(_) if read == 1 => entry.flags |= kernel::CALL_READS,
+        Some(_) => {}
+    }
+    if let [(ARG_SOCKADDR | ARG_EVENTS, index)] = outputs[..] {
+        entry.flags |= kernel::CALL_GIVES + index * kernel::CALL_GIVES_AT;
     }
     entry
+}
+
+/// Returns the size of an argument of a kind in a record that is written in place, if it is known, and whether that is
+/// read from memory. That of a socket's address is for none.
+fn known_bytes(kind: u8) -> (Option<u8>, bool) {
+    match kind {
+        ARG_NONE => (Some(0), false),
+        ARG_U32 => (Some(4), false),
+        ARG_U64 => (Some(8), false),
+        ARG_SOCKADDR => (Some(5), true),
+        ARG_TIMEOUT => (Some(24), true),
+        _ if kind & ARG_MEMORY != 0 && kind - ARG_MEMORY <= kernel::READS_MAX => {
+            (Some(kind - ARG_MEMORY), true)
+        }
+        _ => (None, false),
+    }
 }
 
 fn sources(args: &[Argument]) -> Vec<FieldSource> {

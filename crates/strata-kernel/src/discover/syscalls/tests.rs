@@ -354,21 +354,50 @@ fn every_field_has_the_bytes_that_the_program_writes() {
 fn fixed_bytes_and_offsets_follow_from_the_kinds() {
     for event in events() {
         let entry = entry_of(&event);
-        let is_fixed = entry.kind.iter().all(|kind| matches!(*kind, ARG_NONE | ARG_U32 | ARG_U64));
+        let is_number = |kind: &u8| matches!(*kind, ARG_NONE | ARG_U32 | ARG_U64);
+        let read: Vec<u8> = entry.kind.into_iter().filter(|kind| !is_number(kind)).collect();
+        let is_native = !event.name.starts_with("compat_");
+        let is_short = match read[..] {
+            [ARG_SOCKADDR] => true,
+            // The programs look for the register of a timeout in this argument only.
+            [ARG_TIMEOUT] => !is_native || entry.kind[3] == ARG_TIMEOUT,
+            [kind] => kind & ARG_MEMORY != 0 && kind & 127 <= kernel::READS_MAX,
+            _ => false,
+        };
+        let reads = is_native && is_short;
+        assert_eq!(entry.flags & kernel::CALL_READS != 0, reads, "{}", event.name);
+        let is_copied = is_native && (read.is_empty() || is_short);
         let mut end = 0;
         for (kind, offset) in entry.kind.iter().zip(entry.offset) {
-            if is_fixed && *kind != ARG_NONE {
-                let is_copied = !event.name.starts_with("compat_");
+            if *kind != ARG_NONE {
                 assert_eq!(u64::from(offset), if is_copied { end } else { 0 }, "{}", event.name);
                 end += least_bytes(*kind);
             }
         }
-        let is_copied = is_fixed && !event.name.starts_with("compat_");
         assert_eq!(u64::from(entry.fixed_bytes), if is_copied { end } else { 0 }, "{}", event.name);
         let last = entry.kind.iter().rposition(|kind| *kind != ARG_NONE).map_or(0, |last| last + 1);
         assert_eq!(usize::from(entry.nr_args), last, "{}", event.name);
         assert_eq!((entry.entry_id, entry.exit_id), (NO_ID, NO_ID));
     }
+    let reads = ["epoll_ctl", "futex", "clock_nanosleep", "sendto", "connect"];
+    for name in reads {
+        let entry = entry_of(&event(find(name).unwrap()));
+        assert_ne!(entry.flags & kernel::CALL_READS, 0, "{name}");
+    }
+}
+
+#[test]
+fn calls_that_give_one_address_or_events_say_where() {
+    let given = |name: &str| {
+        let entry = entry_of(&event(find(name).unwrap()));
+        let at = entry.flags / kernel::CALL_GIVES_AT & 7;
+        (entry.flags & kernel::CALL_GIVES != 0).then_some((at, entry.exit_kind[at as usize]))
+    };
+    assert_eq!(given("epoll_wait"), Some((1, ARG_EVENTS)));
+    assert_eq!(given("recvfrom"), Some((4, ARG_SOCKADDR)));
+    assert_eq!(given("accept4"), Some((1, ARG_SOCKADDR)));
+    assert_eq!(given("fstat"), None);
+    assert_eq!(given("read"), None);
 }
 
 #[test]
