@@ -89,8 +89,9 @@ pub fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
     }
 }
 
-/// Returns the names of running and of killed sessions.
+/// Returns the names of running and of killed sessions. What a killed one cannot use any more is removed.
 pub fn names_of(folder: &Folder) -> Result<Vec<String>> {
+    folder.tidy();
     let mut names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
     names.extend(folder.killed()?);
     names.sort();

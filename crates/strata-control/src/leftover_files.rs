@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -86,6 +86,46 @@ impl Folder {
             !kinds.is_empty()
         });
         Ok(found.into_iter().map(|(name, kinds)| LeftSession { name, kinds }).collect())
+    }
+
+    /// Removes the sockets and locks of killed sessions; and the log of one that cannot be made again, since it has left
+    /// nothing else.
+    pub fn tidy(&self) {
+        let is_of_process = |kind: &&str| ["sock", LOCK].contains(kind);
+        for left in self.left().unwrap_or_default() {
+            if !left.kinds.iter().any(|kind| is_of_process(&kind)) {
+                continue;
+            }
+            let log = self.old_log(&left.name);
+            // If the session has begun again in between, this is refused.
+            let Ok(claim) = self.claim(&left.name) else { continue };
+            let has_more = left.kinds.iter().any(|kind| *kind != LOG && !is_of_process(&kind));
+            if let (false, Some(log)) = (has_more, log) {
+                let number = |status: &fs::Stat| (status.st_dev, status.st_ino);
+                let file = format!("{}.{LOG}", left.name);
+                let there = fs::statat(self.as_fd(), &*file, AtFlags::SYMLINK_NOFOLLOW);
+                if there.is_ok_and(|there| number(&there) == number(&log)) {
+                    let _ = fs::unlinkat(self.as_fd(), file, AtFlags::empty());
+                }
+            }
+            // Its end removes the socket and the lock.
+            drop(claim);
+        }
+    }
+
+    /// Returns the status of a session's log that is from before its lock was written. A starter makes the log before the
+    /// session takes the name, so that a later one may be of a session that is about to begin.
+    fn old_log(&self, name: &str) -> Option<fs::Stat> {
+        let file = |kind| format!("{name}.{kind}");
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let made = fs::statx(self.as_fd(), file(LOG), flags, StatxFlags::BTIME).ok()?;
+        let lock = fs::statat(self.as_fd(), file(LOCK), flags).ok()?;
+        if made.stx_mask & StatxFlags::BTIME.bits() == 0 {
+            return None;
+        }
+        let is_old = (made.stx_btime.tv_sec, u64::from(made.stx_btime.tv_nsec))
+            <= (lock.st_mtime, lock.st_mtime_nsec);
+        is_old.then(|| fs::statat(self.as_fd(), file(LOG), flags).ok())?
     }
 
     /// Returns true if the session of this name was killed and has left its plan.

@@ -36,6 +36,8 @@ impl Bench {
     }
 }
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Says what it was asked.
 fn echo(request: Request) -> Reply {
     match request {
@@ -257,6 +259,29 @@ fn what_a_killed_session_leaves_is_found_and_removed_and_nothing_else() {
         "two.sock",
     ];
     assert_eq!(files, wanted);
+    // The next command removes what is of a killed session's process.
+    for file in ["gone.log", "gone.sock", "gone.lock", "made.plan", "made.sock", "made.lock"] {
+        write(file);
+    }
+    for file in ["made.log", "begins.lock", "begins.log"] {
+        write(file);
+    }
+    let now = std::time::SystemTime::now();
+    for (file, time) in [("gone", now + HOUR), ("made", now + HOUR), ("begins", now - HOUR)] {
+        let lock = std::fs::File::options().write(true).open(folder.join(format!("{file}.lock")));
+        lock.unwrap().set_modified(time).unwrap();
+    }
+    bench.folder.tidy();
+    let there = |file: &str| folder.join(file).exists();
+    assert!(
+        !there("gone.sock") && !there("gone.lock") && !there("made.sock") && !there("made.lock")
+    );
+    // A file system may not know when a file was made; then logs stay.
+    let knows_times = std::fs::metadata(folder.join("made.log")).unwrap().created().is_ok();
+    assert_eq!(there("gone.log"), !knows_times);
+    assert!(there("made.plan") && there("made.log"), "it can be made again");
+    assert!(there("begins.log"), "of a session that is about to take the name");
+    assert!(there("two.lock") && there("two.sock"), "it runs");
     // One that ends takes its plan with it.
     assert_eq!(listener.claim().forget(false), ["plan", "sock"]);
     drop(listener);
