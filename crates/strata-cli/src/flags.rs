@@ -33,7 +33,7 @@ use clap::{
 };
 use strata_analyze::duration_text::parse_duration;
 use strata_filter::Filter;
-use strata_kernel::event_rules::has_default;
+use strata_kernel::event_rules::{has_default, or_default};
 use strata_kernel::{hypervisor, CallStacks};
 use strata_remote::Destination;
 use strata_session::options::{
@@ -907,7 +907,7 @@ impl RecordFlags {
 
     /// Returns true if events of the kernel are named, and the default events are not among them.
     fn names_kernel_alone(&self) -> bool {
-        self.names_kernel() && !has_default(&self.kernel)
+        self.names_kernel() && !has_default(&or_default(&self.kernel))
     }
 
     /// Returns the contexts of applications' records.
@@ -930,7 +930,7 @@ impl RecordFlags {
         if is_named || samples_only || !has_none {
             return Ok(Some(KernelOptions {
                 probes: self.probe.clone(),
-                rules: self.kernel.clone(),
+                rules: or_default(&self.kernel),
                 filter: self.filter.clone(),
                 all_processes: self.all_processes,
                 as_lttng: self.lttng_env,

@@ -83,7 +83,13 @@ impl RecordFlags {
         let user = match (options.records_applications(), named.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => split(LayerOf::User, &[EVERY_TRACEPOINT.to_owned()])?,
-            (true, false) => split(LayerOf::User, &named)?,
+            (true, false) => {
+                let rules = split(LayerOf::User, &named)?;
+                // Exclusions alone exclude from what is recorded without rules. A session adds later rules to these.
+                let is_selecting = rules.iter().any(|rule| !rule.starts_with('!'));
+                let all = (!is_selecting).then(|| EVERY_TRACEPOINT.to_owned());
+                all.into_iter().chain(rules).collect()
+            }
         };
         let asked = options.kernel.as_ref().map(|kernel| &kernel.probes[..]).unwrap_or_default();
         let probes = for_session(asked)?;

@@ -315,6 +315,16 @@ fn rules_of(rules: &[&str], number: usize) -> Result<Vec<SelectionRule>, Selecti
     texts.map(|text| SelectionRule::parse(text, number)).collect()
 }
 
+/// Returns the rules, with the word `default` in front of them if each excludes events: exclusions alone are from what is
+/// recorded without rules.
+#[must_use]
+pub fn or_default(texts: &[String]) -> Vec<String> {
+    let excludes = |rule: &str| rule.trim_start().starts_with('!');
+    let is_default =
+        !texts.is_empty() && texts.iter().flat_map(|text| text.split(',')).all(excludes);
+    is_default.then(|| DEFAULT.to_owned()).into_iter().chain(texts.iter().cloned()).collect()
+}
+
 /// Returns whether the word `default` is among the rules of these texts.
 #[must_use]
 pub fn has_default<S: AsRef<str>>(texts: &[S]) -> bool {

@@ -318,3 +318,16 @@ fn words_for_all_events_and_for_the_usual_ones_say_which_rule_is_meant() {
     }
     assert!(similar("defualt", &catalog()).contains(&"default".to_owned()));
 }
+
+#[test]
+fn exclusions_alone_are_from_the_default_events() {
+    let or_default = |texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        or_default(&texts)
+    };
+    assert_eq!(or_default(&["!read"]), ["default", "!read"]);
+    assert_eq!(or_default(&["!read, !write", "!irq_*"]), ["default", "!read, !write", "!irq_*"]);
+    assert_eq!(or_default(&["!read,openat"]), ["!read,openat"]);
+    assert_eq!(or_default(&["!read", "syscalls"]), ["!read", "syscalls"]);
+    assert_eq!(or_default(&[]), [""; 0]);
+}
