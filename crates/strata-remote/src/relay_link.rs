@@ -169,6 +169,12 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the number of messages that the relay has acknowledged, or that were given up.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.lock().backlog.first()
+    }
+
     /// Returns the state of the connection.
     #[must_use]
     pub fn look(&self) -> LinkLook {

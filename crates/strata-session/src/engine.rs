@@ -424,6 +424,9 @@ impl<'a> Engine<'a> {
         }
         self.session.stop(end);
         notify(Notice::Stopping);
+        if let Some(sent) = self.resources.sent() {
+            notify(Notice::Sending(sent));
+        }
         self.resources.begin_end(stop);
         // Snapshots that are still being written contain what was held when they were requested.
         self.resources.finish_writing(stop, notify);

@@ -23,10 +23,12 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use strata_kernel::event_rules::DEFAULT;
+use strata_remote::Link;
 
 use crate::session::disk::LowSpace;
 use crate::session::state::SessionState;
@@ -544,6 +546,26 @@ pub struct Progress {
     pub has_no_room: bool,
 }
 
+/// How far a relay has acknowledged what a session sends. May be looked at from any thread.
+#[derive(Clone, Debug)]
+pub struct SentSoFar(pub(crate) Arc<Link>);
+
+impl SentSoFar {
+    /// Returns the number of messages that need not be sent any more.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.0.acknowledged()
+    }
+}
+
+impl PartialEq for SentSoFar {
+    fn eq(&self, other: &SentSoFar) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for SentSoFar {}
+
 /// A message of a running session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
@@ -622,6 +644,9 @@ pub enum Notice {
     },
     /// Recording has stopped. The session writes what is still in the buffers.
     Stopping,
+    /// After [`Notice::Stopping`]: what is still to be sent to a relay is sent, however long that takes while the relay
+    /// takes it.
+    Sending(SentSoFar),
     /// The trace of one layer cannot be written any longer. The other layers go on.
     LayerFailed {
         /// [`USER`] or [`KERNEL`].

@@ -3,6 +3,9 @@
 //! A unit with `Type=notify` is told that the session is ready, how it is (`STATUS=`) and that it ends. With
 //! `WatchdogSec=`, it is also told that the session's loop turns. That is the loop that answers requests, looks at
 //! triggers and the disk, and ends the session: a notice of each turn comes from there, and nothing else sends a ping.
+//!
+//! A session that ends sends to its relay what is still in its backlog. As long as the relay acknowledges more of it, the
+//! manager is asked for more time (`EXTEND_TIMEOUT_USEC=`), beyond the unit's `TimeoutStopSec=`.
 
 use std::env;
 use std::io;
@@ -11,13 +14,20 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-use strata_session::report::{Notice, Progress};
+use strata_session::report::{Notice, Progress, SentSoFar};
 use strata_session::SessionState;
 
 use crate::units::{count, counted, size};
 
 /// The shortest time between two texts for the manager.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
+
+/// The time that the manager is asked for at the end. A relay that acknowledges nothing more for as long is given up.
+const EXTENSION: Duration = Duration::from_secs(120);
+/// How often a thread looks whether the relay has acknowledged more.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// The shortest time between two requests for more time.
+const ASK_PERIOD: Duration = Duration::from_secs(10);
 
 /// The service manager that has started this process, or nobody.
 #[derive(Debug)]
@@ -68,6 +78,9 @@ impl ServiceManager {
             }
             _ => {}
         }
+        if let Notice::Sending(sent) = notice {
+            extend_while_sending(address.clone(), sent.clone());
+        }
         if self.ping_period.is_some_and(|period| is_due(self.last_ping, period)) {
             message.push("WATCHDOG=1".to_owned());
             self.last_ping = Some(now);
@@ -76,6 +89,42 @@ impl ServiceManager {
             // A manager that does not listen need not know.
             let _ = tell(address, message.join("\n").as_bytes());
         }
+    }
+}
+
+/// Asks for more time as long as a relay takes what is sent: in a thread, since the session's own waits for the relay. The
+/// thread ends with the process.
+fn extend_while_sending(address: SocketAddr, sent: SentSoFar) {
+    let watch = move || {
+        let mut extension = Extension::default();
+        loop {
+            if let Some(text) = extension.look(sent.messages(), Instant::now()) {
+                let _ = tell(&address, text.as_bytes());
+            }
+            std::thread::sleep(LOOK_PERIOD);
+        }
+    };
+    // Without the thread the unit's own time counts.
+    let _ = std::thread::Builder::new().name("strata-extend".to_owned()).spawn(watch);
+}
+
+/// When the manager is asked for more time.
+#[derive(Debug, Default)]
+struct Extension {
+    /// The number of messages at the last request, and its time.
+    last: Option<(u64, Instant)>,
+}
+
+impl Extension {
+    /// Returns what the manager is told, if the relay has acknowledged more messages since the last request.
+    fn look(&mut self, messages: u64, now: Instant) -> Option<String> {
+        let is_due = self.last.is_none_or(|(before, at)| {
+            messages > before && now.saturating_duration_since(at) >= ASK_PERIOD
+        });
+        is_due.then(|| {
+            self.last = Some((messages, now));
+            format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros())
+        })
     }
 }
 
@@ -180,6 +229,19 @@ mod tests {
         ] {
             assert_eq!(ping_period(usec, pid, 7), None, "{usec:?} {pid:?}");
         }
+    }
+
+    #[test]
+    fn more_time_is_asked_for_while_the_relay_acknowledges_and_no_longer() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let asks = Some("EXTEND_TIMEOUT_USEC=120000000".to_owned());
+        let mut extension = Extension::default();
+        assert_eq!(extension.look(5, at(0)), asks, "when it begins to end");
+        assert_eq!(extension.look(9, at(9)), None, "it has asked a while ago");
+        assert_eq!(extension.look(9, at(10)), asks);
+        assert_eq!(extension.look(9, at(500)), None, "the relay acknowledges nothing");
+        assert_eq!(extension.look(10, at(501)), asks);
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
         | Notice::Searching { .. }
         | Notice::Admitting { .. }
         | Notice::Attaching { .. }
+        | Notice::Sending(_)
         | Notice::Stopping => None,
         Notice::Counting => Some("counting; stop with Ctrl-C".to_owned()),
         Notice::ManyPrograms { programs } => Some(kernel::many_programs(*programs)),

@@ -19,6 +19,7 @@ use crate::guest::guest_recorder::counter_pair;
 use crate::options::Options;
 use crate::output::describe::{new_uuid, Machine};
 use crate::report::Notice;
+use crate::report::SentSoFar;
 use crate::session::privileges::give_up_rights;
 use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
@@ -209,6 +210,11 @@ impl RemoteTrace {
         if let Err(why) = self.link.end(&last, next_request(stop)) {
             shared.fail(format!("the relay {}: {why}", self.name));
         }
+    }
+
+    /// Returns how far the relay has acknowledged what is sent.
+    pub(crate) fn sent(&self) -> SentSoFar {
+        SentSoFar(Arc::clone(&self.link))
     }
 
     /// Makes further writes wait for the relay, until the user requests a stop once more.

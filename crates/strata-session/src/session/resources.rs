@@ -18,6 +18,7 @@ use crate::output::folder::{TimeStamp, TraceFolder};
 use crate::output::folder_mark::{Made, SessionMark};
 use crate::output::retention::{Leavings, RetentionStatus};
 use crate::record::command::Running;
+use crate::report::SentSoFar;
 use crate::report::{
     Buffers, ChunksStatus, EndReason, LayerReport, NotReached, Notice, ProcessReport,
     RecordingTarget, Report, USER,
@@ -434,6 +435,11 @@ impl Resources {
     pub(crate) fn remote_status(&self) -> Option<RemoteStatus> {
         let of_snapshots = || self.snapshot_to.as_ref().map(RemoteStatus::of_snapshots);
         self.remote.as_ref().map(RemoteTrace::status).or_else(of_snapshots)
+    }
+
+    /// Returns how far a relay has acknowledged the trace, if it goes to one.
+    pub(crate) fn sent(&self) -> Option<SentSoFar> {
+        self.remote.as_ref().map(RemoteTrace::sent)
     }
 
     /// Makes further writes wait for the relay, as long as the relay accepts data.
