@@ -15,7 +15,8 @@
  *
  * If all arguments are numbers, the record's size is known and it is written in place. Otherwise a subprogram puts the
  * payload together in memory of this CPU, since the size is known only then. Neither program is run inside itself, and
- * none is preempted, so that this memory has one user at a time.
+ * none is preempted, so that this memory has one user at a time. Many calls have one such argument, of a known size or a
+ * NULL; these are written in place, too: calls_in_place.bpf.h.
  *
  * Memory of a program may not be present at the entry: a program of this kind may not wait for a page. The argument is then
  * noted with its task (`unread`), read at the exit, when the kernel itself has touched it, and recorded before the exit as
