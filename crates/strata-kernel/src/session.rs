@@ -4,10 +4,21 @@
 //! begin(), begin_counting(), adopt() ─▶ attached ─ start() ⇄ stop() ─ change(), track() ─▶ teardown()
 //! ```
 //!
-//! `begin` loads and attaches programs that write nothing before `start`. `adopt` adopts what a killed session has
-//! pinned. `change` attaches new programs before it detaches old ones: of two programs for one event, the old one
-//! tells which events it has recorded, so that none is recorded twice or not at all. One thread owns a session; the
-//! channel is handed out once, to the pump. Dropping a session detaches its programs.
+//! - `begin` loads and attaches programs that write nothing before `start`: `decide::program_plan` says which, and
+//!   `attach` does it in several threads, since the verifier takes most of the time. `begin_counting` is the same
+//!   with programs that count.
+//! - `adopt` takes over what a killed session has pinned, and completes or reverts a change that was going on.
+//! - `start` and `stop` set switches in memory that programs read; no program is attached or detached for it.
+//! - `change` attaches new programs before it detaches old ones: of two programs for one event, the old one tells
+//!   which events it has recorded, so that none is recorded twice or not at all. If anything fails, the old ones stay
+//!   as they were.
+//! - `track` changes which processes are recorded, in a map that programs read.
+//!
+//! Events that the kernel refuses are no error: they are in [`KernelSession::problems`], and the others are recorded.
+//! With [`Keeping`], the description by which the session can be adopted is saved before new programs record.
+//!
+//! One thread owns a session. The channel with the rings is handed out once, to the pump, which reads it from another
+//! thread. Dropping a session detaches its programs.
 
 use crate::attach::attached_programs::{Detacher, RunningCalls, RunningPrograms, Turns};
 use crate::attach::bpf_objects::Object;
@@ -25,7 +36,6 @@ use crate::decide::program_plan::{
 };
 use crate::decide::record_classes::Classes;
 use crate::decide::session_events::{AttachProgress, SelectedEvent, UnrecordedEvent};
-use crate::discover::capability::{Capabilities, Capability};
 use crate::error::{Error, Refusal};
 use crate::persist::adoption::{AdoptionRecord, SavedProgram, SavedSession, SavedUnit};
 use crate::persist::pins::{info, ChannelPins};
@@ -46,6 +56,10 @@ use strata_abi::kernel::{
     Event, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON_ASKS, ON_TELLS, SYSCALLS,
 };
 use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping};
+
+mod requirements;
+
+pub use requirements::check;
 
 /// Specification of a recording.
 #[derive(Clone, Debug)]
@@ -957,40 +971,6 @@ fn make_channel(loader: &Loader, attr: &Attr) -> Result<Channel, Error> {
 
 fn no_map(name: &str) -> Error {
     Error::Load { what: "the session", reason: Refusal(format!("they have no map {name}")) }
-}
-
-/// Checks whether this process can record events of this kernel at all.
-///
-/// # Errors
-/// [`Error::Machine`], [`Error::Rights`], [`Error::NoBtf`].
-pub fn check() -> Result<(), Error> {
-    check_machine()?;
-    check_rights()
-}
-
-fn check_machine() -> Result<(), Error> {
-    if cfg!(target_arch = "x86_64") {
-        Ok(())
-    } else {
-        Err(Error::Machine { machine: std::env::consts::ARCH })
-    }
-}
-
-/// Checks the right to load programs, and the type information by which they are fitted to the kernel.
-fn check_rights() -> Result<(), Error> {
-    let missing: Vec<&str> = Capabilities::of_this_process()
-        .missing_to_record()
-        .into_iter()
-        .map(Capability::name)
-        .collect();
-    if !missing.is_empty() {
-        return Err(Error::Rights { missing: missing.join(", ") });
-    }
-    if std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
-        Ok(())
-    } else {
-        Err(Error::NoBtf)
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events.c - providers, event classes and spans that a program makes at run time: strata/events.h. values.c records them.
+ * events.c - providers, event classes and spans that a program makes at run time: strata/events.h. values.c records
+ * them.
  *
- *   register ── checked and copied, without a lock ── under the lock of the objects: is it there already? else described,
- *               and on where sessions want it, as the tracepoints of an object that is loaded
+ *   register ── check_class(): names, types, labels ── copy_class(): one piece of memory ── add_event(), under the lock of
+ *               the objects: is it there already? else described, and on where sessions want it, as the tracepoints of an
+ *               object that is loaded
  *   unregister ── the last use: the tracepoint's state stays, as not present; so does the memory of the class, since other
  *               threads may be recording it. Who registers the same class again gets both back.
  *
- * All that a program gives is compared with the limits of strata/abi/user.h and of the readers before anything is made of
- * it: a description that readers refuse would cost the process its other events.
+ * All that a program gives is compared with the limits of strata/abi/user.h and of the readers before anything is
+ * made of it: a description that readers refuse would cost the process its other events. What is wrong is written as
+ * a sentence into the caller's buffer, and the return value is a negative errno.
+ *
+ * A class that exists already with the same fields is used again, with one more use; one with other fields is
+ * refused. A span is two classes, NAME_begin and NAME_end, with a key that both records have.
+ *
+ * What registers or unregisters may be called from any thread, but not from a signal handler: it allocates and takes the
+ * lock. Recording (values.c) does neither.
  */
 #include <stdarg.h>
 #include <stdio.h>

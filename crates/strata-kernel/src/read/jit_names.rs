@@ -1,14 +1,23 @@
 //! Names of code that programs generate while they run, from the files that runtimes write for perf.
 //!
-//! Java, Node, Python, .NET and others append a line to `/tmp/perf-PID.map` for each piece of code that they generate:
-//! `START SIZE NAME`, both numbers hexadecimal. PID is the process' number in its own PID namespace, and `/tmp` is that
-//! of its own mount namespace. The file has no times, so it is read repeatedly, and each name has the time of the
-//! reading that found it.
+//! ```text
+//! /tmp/perf-PID.map of each recorded process ── CodeNames::read(), every now and then ── new lines ── names, with the time of
+//!                                               └─ a thread for each reading, left behind if it hangs    this reading and the last
+//! ```
 //!
-//! The file is written by a process that is not trusted. It is used if it is a regular file with one name that belongs to
-//! the process' user, and was written since the process began. A reading can be held up for ever by a file system of the
-//! process' own (FUSE). So each reading has a thread to itself, which is waited for during a limited time. Until it ends,
-//! that process has no other reading, and while there are [`STUCK_MAX`] such threads nothing is read.
+//! Java, Node, Python, .NET and others append a line to `/tmp/perf-PID.map` for each piece of code that they
+//! generate: `START SIZE NAME`, both numbers hexadecimal. PID is the process' number in its own PID namespace, and
+//! `/tmp` is that of its own mount namespace. The file has no times, so it is read repeatedly, and each name has the
+//! time of the reading that found it.
+//!
+//! The file is written by a process that is not trusted. It is used if it is a regular file with one name that
+//! belongs to the process' user, and was written since the process began. A reading can be held up for ever by a file
+//! system of the process' own (FUSE). So each reading has a thread to itself, which is waited for during a limited
+//! time. Until it ends, that process has no other reading, and while there are [`STUCK_MAX`] such threads nothing is
+//! read.
+//!
+//! The size of a file, the memory for names of a process and of all, and the time and bytes of one call of `read` are
+//! limited.
 
 use crate::decide::contexts::Contexts;
 use crate::read::statedump::{ticks_since_boot, DumpRecord, DumpRecordKind, DumpStamp};
