@@ -285,7 +285,7 @@ impl Lines {
         }
         let mut lines = Lines::of(part.path(), self.endian, sections, Some(link.bases), charge);
         let unit = lines.unit_of_number(link.id);
-        lines.units.push(unit.ok_or_else(|| "it is of another build".to_owned())?);
+        lines.units.push(unit.ok_or_else(|| "it is damaged, or of another build".to_owned())?);
         Ok(lines)
     }
 

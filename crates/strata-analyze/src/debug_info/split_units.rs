@@ -201,3 +201,31 @@ impl SplitPart {
         found.map(Arc::new).map_err(|error| format!("its section {name} cannot be read: {error}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malicious_names_lead_to_no_file_but_in_the_traced_system_and_beside_the_program() {
+        let (program, prefix, folder) =
+            (Path::new("/usr/bin/shop"), Path::new("/traced"), Path::new("/debug"));
+        let endian = RunTimeEndian::Little;
+        let files = SplitFiles::new(program, Some(prefix), Some(folder), endian, &Arc::default());
+        let bases = UnitBases { low: 0, addresses: DebugAddrBase(0), ranges: DebugRngListsBase(0) };
+        for (name, folder, wanted) in [
+            ("a.dwo", "/build", &["/traced/build/a.dwo", "/usr/bin/a.dwo", "/debug/a.dwo"][..]),
+            ("/x/a.dwo", "/build", &["/traced/x/a.dwo", "/usr/bin/a.dwo", "/debug/a.dwo"]),
+            ("a.dwo", "build", &["/usr/bin/a.dwo", "/debug/a.dwo"]),
+            ("../../etc/shadow", "/build", &["/usr/bin/shadow", "/debug/shadow"]),
+            ("a.dwo", "/build/..", &["/usr/bin/a.dwo", "/debug/a.dwo"]),
+            ("..", "/build", &[]),
+            ("", "", &[]),
+        ] {
+            let [name, folder] = [name, folder].map(|it| it.as_bytes().to_vec());
+            let link = SplitLink { name, folder, id: 1, bases };
+            let wanted: Vec<PathBuf> = wanted.iter().map(PathBuf::from).collect();
+            assert_eq!(files.places(&link), wanted, "{link:?}");
+        }
+    }
+}
