@@ -1,4 +1,21 @@
 //! The command `strata record` in the foreground: runs the session, and prints its messages.
+//!
+//! ```text
+//! flags ── RecordFlags::options() ── Options ── strata_session::record(), in the main thread ── Report ── say(), exit status
+//!                                                 │ Notice: begun, waiting, failed, progress ...
+//!                                                 ▼
+//!                         Answer (sessions/busy_line.rs), thread "strata-talk": prints them, answers Ctrl-C with what is waited for
+//!                         Live (record/live.rs), a thread: shows events while they are recorded (--live)
+//! ```
+//!
+//! The session does all the recording; nothing here knows a layer. A notice becomes a text in `stderr::messages`, and
+//! this file decides whether it is printed now: a command that has the terminal is disturbed only by warnings and by
+//! what the user has to wait for, and `--quiet` leaves out all but warnings.
+//!
+//! Both helper threads give up their rights. Without them the recording works as well, only silently.
+//!
+//! `strata record --background` is in `sessions.rs`. The exit status is the command's; without one it says whether
+//! something was recorded and, with `--strict`, whether anything is missing.
 
 use std::thread;
 use std::time::Duration;
