@@ -69,7 +69,6 @@ use sessions::{
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
 mod auto;
-pub mod background_plan;
 pub mod boot;
 pub mod completions;
 mod examples;
@@ -79,6 +78,7 @@ pub mod output_format;
 mod probes;
 pub mod processes;
 mod record_help;
+pub mod record_plan;
 pub mod relay;
 pub mod rules;
 pub mod sessions;

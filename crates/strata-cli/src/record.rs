@@ -21,11 +21,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use strata_session::preload;
 use strata_session::report::{Notice, Report};
 use strata_session::some_are_there;
 use strata_session::stop::Stop;
 
+use crate::flags::record_plan::Planned;
 use crate::flags::RecordFlags;
 use crate::sessions::busy_line::Answer;
 use crate::stderr;
@@ -44,27 +44,20 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     let processes = flags.processes()?;
     some_are_there(&processes.iter().map(|(_, pid)| *pid).collect::<Vec<_>>())?;
     let named = messages::found_by_name(&processes);
-    let mut options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
-    if let Some(text) = flags.add_hypervisor(&mut options)?.filter(|_| !flags.quiet) {
+    let Planned { mut plan, may_lack_kernel, hypervisor, no_preload, .. } = flags.planned()?;
+    let made = plan.output.as_deref().and_then(messages::folders_made);
+    for text in [hypervisor, made, named].into_iter().flatten().filter(|_| !flags.quiet) {
         stderr::message(&Message { weight: Weight::Talk, text });
     }
-    let made = options.output.as_deref().and_then(messages::folders_made);
-    if let Some(text) = made.filter(|_| !flags.quiet) {
-        stderr::message(&Message { weight: Weight::Talk, text });
-    }
-    if let Some(text) = named.filter(|_| !flags.quiet) {
-        stderr::message(&Message { weight: Weight::Talk, text });
-    }
-    if !options.libc.is_empty() {
-        if let Some(text) = preload::hint(&options.command, &options.libc) {
-            stderr::message(&Message { weight: Weight::Warning, text });
-        }
+    if let Some(text) = no_preload {
+        stderr::message(&Message { weight: Weight::Warning, text });
     }
     let unkept = flags.live.no_output.then(Unkept::new).transpose()?;
     if let Some(unkept) = &unkept {
-        options.output = Some(unkept.trace());
+        plan.output = Some(unkept.trace());
     }
-    let shared = !options.command.is_empty() && stdout::is_terminal();
+    let (has_command, is_everyone) = (flags.has_command(), plan.transient.everyone);
+    let shared = has_command && stdout::is_terminal();
     let line = (!flags.quiet && stderr::is_live() && !flags.live.live)
         .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
     let stop = Stop::on_signals()?;
@@ -86,7 +79,7 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
                 // Early enough for the user to stop and correct the command line: the end may be hours away.
                 Notice::NoSuchEvent(_) | Notice::Remote(_) => Weight::Warning,
                 // Printed at the end instead.
-                Notice::NoKernel(_) if !options.command.is_empty() && !options.everyone => return,
+                Notice::NoKernel(_) if has_command && !is_everyone => return,
                 Notice::NoKernel(ref reason) => messages::weight_of_no_kernel(reason),
                 _ => Weight::Talk,
             };
@@ -108,7 +101,7 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
                 live.run()
             })
         });
-        let result = strata_session::record(&options, &stop, &mut hear);
+        let result = strata_session::record(plan, may_lack_kernel, &stop, &mut hear);
         if let Some(live) = &live {
             live.end();
         }

@@ -33,8 +33,8 @@ use strata_session::report::Notice;
 use strata_session::{some_are_there, RestorePlan};
 
 use crate::exit_status::FAILED;
-use crate::flags::background_plan::Planned;
 use crate::flags::output_format::AnswerFlags;
+use crate::flags::record_plan::Planned;
 use crate::flags::relay::absolute_to;
 use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, EnableEventFlags, OfSession, OneFlags, StartFlags,
@@ -128,7 +128,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     (plan.rotation, plan.retention) = (flags.rotate.rotation(), flags.keep_last.retention());
     (plan.max_memory, plan.min_free) = (flags.max_memory, flags.min_free);
     if let Some(rate) = flags.sample {
-        plan = plan.changed(&sampling(rate, None, CallStacks::None))?;
+        plan = plan.changed(&sampling(rate, None, CallStacks::None, None))?;
     }
     plan.group_snapshots = flags.group_snapshots.as_deref().map(absolute).transpose()?;
     plan.check()?;
@@ -178,7 +178,8 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         false => preload_advice::programs(&flags.libc)?,
     };
     let mut begun = BegunSession { name, flags, remarks: Vec::new() };
-    let Planned { mut plan, may_lack_kernel, no_kernel, remarks } = flags.planned()?;
+    let Planned { mut plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes } =
+        flags.planned()?;
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
     plan.to = plan.to.map(absolute_to).transpose()?;
     check_keep(&plan)?;
@@ -209,7 +210,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
             "--strict: what is missing is known at the end. `strata stop --strict {name}` exits with 1 then"
         ));
     }
-    begun.remarks.extend(remarks.into_iter().chain(programs));
+    begun.remarks.extend(hypervisor.into_iter().chain(no_preload).chain(probes).chain(programs));
     begun.remarks.extend(messages::found_by_name(&processes));
     if let Some(of) = flags.ends_with_process() {
         begun.remarks.push(format!("because of {of} it is not made again if it is killed"));

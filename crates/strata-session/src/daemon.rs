@@ -43,7 +43,7 @@ use crate::record::command::Inherited;
 use crate::report::Notice;
 use crate::session::control::Orders;
 use crate::session::memory_check;
-use crate::session::privileges::{keep_for_later, Work};
+use crate::session::privileges::{keep_for, keep_for_later, Work};
 use crate::session::recording_result::Recording;
 use crate::session::stop::Stop;
 
@@ -110,8 +110,9 @@ pub fn run(
     let inside = (!plan.transient.is_none()).then(Inside::look).flatten();
     Tracefs::prepare();
     // A command inherits the rights of this thread, and gets what this program was given.
-    let runs = at_once.is_some() && !plan.transient.command.is_empty();
-    if !runs {
+    let is_foreground = plan.transient.is_foreground;
+    let keeps_rights = at_once.is_some() && !plan.transient.command.is_empty() || is_foreground;
+    if !keeps_rights {
         keep_for_later();
     }
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
@@ -138,8 +139,10 @@ pub fn run(
         engine.resources.leave();
         return Err(SessionError::Space { path, low });
     }
-    let leavings = Leavings::new(name, engine.plan.retention, folders);
-    engine.resources.leavings = Some(Arc::new(leavings));
+    if !is_foreground {
+        let leavings = Leavings::new(name, engine.plan.retention, folders);
+        engine.resources.leavings = Some(Arc::new(leavings));
+    }
     engine.slots = slots.map(Arc::new);
     engine.inherited = inherited;
     engine.stop = Some(stop.clone());
@@ -161,17 +164,25 @@ pub fn run(
     engine.begun.inside = inside;
     engine.begun.own.no_kernel.clone_from(&engine.plan.transient.no_kernel);
     keep(engine.plan_to_keep());
+    if let Some(why) = engine.begun.own.no_kernel.clone().filter(|_| is_foreground) {
+        notify(Notice::NoKernel(why));
+    }
     if let Some(at_once) = at_once {
         if let Err(error) = engine.start_at_once(at_once.may_lack_kernel, notify) {
-            engine.give_up(stop, notify);
+            let tell: &mut dyn FnMut(Notice) = if is_foreground { &mut |_| () } else { notify };
+            engine.give_up(stop, tell);
             return Err(match error {
                 // Its own exit status says what is wrong with the command, or which signal came.
                 error @ (SessionError::Command(_) | SessionError::Stopped(_)) => error,
+                error if is_foreground => error,
                 error => SessionError::NotStarted { name: name.to_owned(), why: in_words(&error) },
             });
         }
-        if runs {
-            keep_for_later();
+        match is_foreground {
+            // Nothing is recorded in addition later.
+            true => keep_for(Work::Watch),
+            false if keeps_rights => keep_for_later(),
+            false => {}
         }
         // It may be another one: the kernel may be left out.
         keep(engine.plan_to_keep());

@@ -1,5 +1,5 @@
-//! The engine of a recording, whoever asked for it: one loop that waits for requests and for a reason to end, one status,
-//! one end. `strata record` is a session that is created, started, awaited and destroyed in one process
+//! The engine of every session: one plan, one way to make layers, one loop that waits for requests and for a reason to end,
+//! one status, one end. `strata record` is a session that is created, started, awaited and destroyed in one process
 //! ([`crate::record`]); a persistent session ([`crate::daemon`]) is the same with a plan that can be changed meanwhile.
 //!
 //! ```text
@@ -12,8 +12,7 @@
 //! ```
 //!
 //! `channels.rs` makes and changes layers, `trigger_actions.rs` runs triggers, `status.rs` says how it is going.
-//! All of this is done by the thread that calls [`Engine::serve`]; other threads reach it through [`Orders`]. The layers
-//! of `strata record` exist before the engine does, and no request changes them: see [`Fixed`].
+//! All of this is done by the thread that calls [`Engine::serve`]; other threads reach it through [`Orders`].
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -30,7 +29,7 @@ use crate::error::SessionError;
 use crate::guest::guest_recorder::Relayed;
 use crate::options::{KernelOptions, Options};
 use crate::output::folder_mark::Made;
-use crate::plan::{LayerOf, Plan, Settle, Until};
+use crate::plan::{LayerOf, Plan, Settle};
 use crate::record::command::Inherited;
 use crate::report::{Counts, EndReason, Notice};
 use crate::session::budget::Budget;
@@ -45,7 +44,7 @@ use crate::session::status::{recorded_events, TriggerStatus};
 use crate::session::stop::Stop;
 use crate::session::wait_for_end::Watch;
 use crate::session::Session;
-pub(crate) use begun::{Begun, Fixed};
+pub(crate) use begun::Begun;
 pub(crate) use layers::{LayerMaker, Layers};
 use made_channel::MadeChannel;
 use triggers::Triggers;
@@ -93,8 +92,6 @@ pub(crate) struct Engine<'a> {
     was_early: bool,
     /// Remarks on the records of a killed session that are in no trace, and on the fdstore.
     pub(crate) remarks: Vec<String>,
-    /// The request of `strata record`, of which nothing changes; `None` for a session with a plan.
-    fixed: Option<Fixed>,
     /// The command and the named processes, if there are any.
     pub(crate) begun: Begun,
     /// The user's request to stop, after which no command is started.
@@ -143,7 +140,7 @@ impl<'a> Engine<'a> {
         let options = Options { goes_on, session, remote, ..options(&plan) };
         let mut resources = Resources::begin(&options, memory, relay)?;
         resources.snapshot_to = plan.to.clone().filter(|_| plan.snapshot);
-        let session = Session::create(Arc::clone(&resources.context), Vec::new());
+        let session = Session::create(Arc::clone(&resources.context));
         // A trace held in memory is flushed to disk or sent, which frees memory.
         if waits {
             resources.context.shared.room().wait(plan.min_free.unwrap_or_default());
@@ -175,34 +172,11 @@ impl<'a> Engine<'a> {
             before: Vec::new(),
             was_early: false,
             remarks: Vec::new(),
-            fixed: None,
             begun: Begun::default(),
             stop: None,
             has_launched: false,
             relayed: None,
             begun_at: None,
-        }
-    }
-
-    /// Creates the engine of a recording whose layers have begun.
-    pub(crate) fn of_record(
-        (fixed, begun, since): (Fixed, Begun, Instant),
-        relayed: Option<Relayed>,
-        (resources, session): (Resources, Session),
-        maker: Rc<dyn LayerMaker + 'a>,
-    ) -> Engine<'a> {
-        let options = &fixed.options;
-        let mut plan = Plan::new(options.hold, options.output.clone());
-        let duration = options.duration.map(|time| time.as_nanos().div_ceil(1_000_000));
-        let duration_ms = duration.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
-        plan.until = Until { duration_ms, max_bytes: options.max_bytes };
-        Engine {
-            state: SessionState::Recording,
-            since: Some(since),
-            fixed: Some(fixed),
-            relayed,
-            begun,
-            ..Engine::with("", plan, (resources, session), maker)
         }
     }
 
@@ -215,8 +189,8 @@ impl<'a> Engine<'a> {
     ) -> Recording {
         let shared = Arc::clone(&self.resources.context.shared);
         let mut watch = self.watch(&shared, stop);
-        if let Some(fixed) = &self.fixed {
-            let relay = fixed.options.relay.as_ref().map(ToString::to_string);
+        if self.plan.transient.is_foreground {
+            let relay = self.plan.transient.relay.as_ref().map(ToString::to_string);
             let remote = self.resources.remote.as_ref().map(|remote| remote.name().to_owned());
             let (path, events) = (self.resources.path(), recorded_events(&self.session.statuses()));
             watch.started(path.as_deref(), (relay, remote), events, notify);
@@ -229,9 +203,6 @@ impl<'a> Engine<'a> {
     /// Returns the conditions on which the session ends.
     fn watch<'w>(&mut self, shared: &'w Shared, stop: &'w Stop) -> Watch<'w> {
         let mut watch = Watch::new(shared, stop, self.since.unwrap_or_else(Instant::now));
-        if let Some(fixed) = &self.fixed {
-            watch.has_applications = fixed.options.records_applications();
-        }
         self.watch_more(&mut watch);
         watch
     }
@@ -240,19 +211,14 @@ impl<'a> Engine<'a> {
     fn watch_more(&mut self, watch: &mut Watch<'_>) {
         let Some(since) = self.since else { return };
         watch.begin = since;
-        // A plan holds whole milliseconds, and `strata record` ends when it was told to.
-        let duration = match &self.fixed {
-            Some(fixed) => fixed.options.duration,
-            None => self.plan.until.duration(),
-        };
+        // A plan's file holds whole milliseconds, and `strata record` ends when it was told to.
+        let duration = self.plan.transient.duration.or_else(|| self.plan.until.duration());
         watch.deadline = duration.and_then(|time| since.checked_add(time));
         let limit = self.plan.until.max_bytes.zip(self.resources.path());
         watch.limit = limit.map(|(max, path)| (max, DiskLimit::new(max, &path)));
         watch.running = self.begun.running.take().or(watch.running.take());
         watch.watched = self.begun.watched.take().or(watch.watched.take());
-        if self.fixed.is_none() {
-            watch.has_applications = self.has_applications();
-        }
+        watch.has_applications = self.has_applications();
     }
 
     /// Serves requests until there is a reason to end, which it returns.
@@ -306,7 +272,7 @@ impl<'a> Engine<'a> {
 
     /// Returns whether the session ends when its disk is nearly full: who asked for a recording with an end gets one.
     fn ends_when_full(&self) -> bool {
-        self.fixed.is_some() || !self.plan.transient.is_none()
+        !self.plan.transient.is_none()
     }
 
     /// Returns the state of the disk if it has too little free space for a session that ends then.
@@ -320,18 +286,6 @@ impl<'a> Engine<'a> {
         command: Option<u32>,
         notify: &mut dyn FnMut(Notice),
     ) {
-        let changes = matches!(
-            asked,
-            ControlRequest::Start(_)
-                | ControlRequest::Pause(_)
-                | ControlRequest::Change(..)
-                | ControlRequest::Plan(_)
-        );
-        if self.fixed.is_some() && changes {
-            return asked.refuse(
-                "it records what it was told at its begin: it was started by `strata record` with what no plan holds",
-            );
-        }
         // The requester may have gone.
         let _ = match asked {
             ControlRequest::Snapshot(asked) => {
@@ -452,19 +406,12 @@ impl<'a> Engine<'a> {
         if end == EndReason::Failure {
             watch.outlast(notify);
         }
-        let Recording { mut report, detaching } = match self.fixed {
-            Some(Fixed { options, .. }) => {
-                let asked = (&options, options.kernel.is_some());
-                self.begun.report(asked, &self.resources, (&watch, end), ended)
-            }
-            None => {
-                watch.has_applications = has_applications;
-                let wants_kernel =
-                    self.plan.channels.iter().any(|one| one.layer == LayerOf::Kernel);
-                let asked = (&options(&self.plan), wants_kernel);
-                self.begun.report(asked, &self.resources, (&watch, end), ended)
-            }
-        };
+        watch.has_applications = has_applications;
+        let wants_kernel = self.plan.channels.iter().any(|one| one.layer == LayerOf::Kernel)
+            || self.begun.own.no_kernel.is_some();
+        let asked = (&options(&self.plan), wants_kernel);
+        let Recording { mut report, detaching } =
+            self.begun.report(asked, &self.resources, (&watch, end), ended);
         report.triggers = idle;
         report.remarks.extend(self.slots.as_ref().and_then(|slots| slots.untaken()));
         Recording { report, detaching: detaching.or(of_triggers) }

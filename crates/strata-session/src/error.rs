@@ -120,6 +120,12 @@ pub enum SessionError {
     /// The rules select none of the kernel's events.
     #[error("the rules for the kernel select no event")]
     NothingSelected(Vec<crate::report::KernelRuleReport>),
+    /// The kernel has refused each of its selected events.
+    #[error("no event of the kernel can be recorded: {why}")]
+    NothingAttached {
+        /// The reason for the first event.
+        why: String,
+    },
     /// Somebody asked to stop before the session began, by this signal if it was a signal.
     #[error("stopped before recording began. There is no trace")]
     Stopped(Option<i32>),

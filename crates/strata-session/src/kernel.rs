@@ -22,8 +22,8 @@
 //! - `statedump.rs` writes what existed before: threads, files, mapped code. It reads `/proc` in threads of its own,
 //!   since a process can make such a read hang, and gives up what does not come in time.
 //! - `complete_events.rs` notes which events a trace has without gaps; readers rely on that to follow descriptors.
-//! - The default layer, for a request that does not mention the kernel, never fails a session: without rights it is
-//!   left out, and the report says why.
+//! - The default layer, for a request that does not mention the kernel, never fails a session: the engine leaves it out
+//!   if it cannot begin, and the report says why.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -35,8 +35,7 @@ use strata_ctf::kernel_symbols;
 use strata_kernel::mapped_code::{ChangePlace, Mapped};
 use strata_kernel::session::{check as check_kernel, FlawCounts, KernelSession, RecordingSpec};
 use strata_kernel::{
-    cpu_samples, syscalls, Follow, Probe, RecordedProcesses, SelectedEvent, Tracked,
-    UnrecordedEvent, ARGV_BYTES,
+    syscalls, Follow, Probe, RecordedProcesses, SelectedEvent, UnrecordedEvent, ARGV_BYTES,
 };
 use strata_ring::Channel;
 
@@ -47,7 +46,7 @@ use crate::output::describe::new_uuid;
 use crate::record::command::Running;
 use crate::report::{
     Buffers, EventProblem, FilterReport, KernelReport, KernelRuleReport, LayerReport, LossMode,
-    NoKernel, NotReached, Notice, ProcessReport, Report, RuleReport, KERNEL,
+    NotReached, Notice, ProcessReport, Report, RuleReport, KERNEL,
 };
 use crate::session::budget::{over_memory, BudgetShare};
 use crate::session::detach_later::Detaching;
@@ -61,8 +60,8 @@ use crate::session::stop::Stop;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 use crate::sizes::{BuffersOf, Hardware};
 pub(crate) use change::{check_new, check_new_probes};
+use event_selection::BegunLayer;
 pub(crate) use event_selection::{catalog, recorded_names, rule_reports};
-use event_selection::{check_filter, rules_of, sampled, BegunLayer, Chosen};
 use source::{KernelSource, KernelTraceIdentity, RecordedByKernel};
 
 mod change;
@@ -90,7 +89,6 @@ pub(crate) struct KernelLayer {
     selected: u64,
     problems: Vec<EventProblem>,
     remarks: Vec<String>,
-    is_default: bool,
     is_filtered: bool,
     /// True if only the command and its descendants are recorded.
     follows_command: bool,
@@ -146,9 +144,19 @@ struct KernelPrograms {
 pub(crate) struct LayerRequest<'a> {
     pub(crate) options: &'a Options,
     pub(crate) kernel: &'a KernelOptions,
+    /// The rules, contexts and tracked processes to begin with.
+    pub(crate) wanted: &'a Wanted,
     pub(crate) context: &'a Arc<Context>,
     /// The user's request to stop, which may arrive while programs are being attached.
     pub(crate) stop: &'a Stop,
+    /// The flags or rules that request the kernel, for messages.
+    pub(crate) flags: &'a str,
+    /// True if rules may be changed while the layer records.
+    pub(crate) may_change: bool,
+    /// True if nobody has named an event: then some must be recorded, whichever they are.
+    pub(crate) is_default: bool,
+    /// True if applications are recorded, too. A filter may then be meant for their events.
+    pub(crate) has_applications: bool,
 }
 
 impl KernelLayer {
@@ -157,34 +165,26 @@ impl KernelLayer {
     /// # Errors
     /// [`SessionError`]; nothing is left in the kernel.
     pub(crate) fn begin(
-        &LayerRequest { options, kernel: asked, context, stop }: &LayerRequest<'_>,
+        asked: &LayerRequest<'_>,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<KernelLayer, SessionError> {
+        let LayerRequest { options, kernel, wanted, context, stop, .. } = *asked;
         // The check comes first: a user without rights would otherwise get an error about a file of root's.
-        let failed = |cause| failed(cause, options);
+        let failed = |cause| failed(cause, asked.flags);
         check_kernel().map_err(failed)?;
-        let mut layer = KernelLayer::default();
-        let rules = rules_of(asked)?;
-        layer.is_filtered = asked.filter.is_some();
-        let mut begun = BegunLayer::new(options, stop);
-        let mut described = layer.describe(options, &rules, &mut begun, notify)?;
-        layer.add_probes(asked, &options.pids, &mut begun)?;
-        if let Some(rate) = asked.sample {
-            cpu_samples::check_rate(rate).map_err(failed)?;
-            begun.probes.push(layer.sample(rate, asked));
-        }
-        described.extend(begun.probes.iter().cloned());
         let stopped = || SessionError::Stopped(stop.signal());
+        let mut layer = KernelLayer::default();
+        layer.mode = options.mode;
+        let mut begun = BegunLayer::new(asked.flags, stop, &options.pids);
+        // What goes on in the kernel after a kill begins without events, so that one that is taken up is changed to them.
+        let lowered = match context.kept {
+            Some(_) => Default::default(),
+            None => begun.lower_first(asked, notify)?,
+        };
         if stop.flow().is_break() {
             return Err(stopped());
         }
-        layer.mode = options.mode;
-        layer.begun = Some(begun);
-        let common = rules.first().map_or(&asked.filter, |rule| &rule.filter);
-        if let (Some(filter), false) = (common, described.is_empty()) {
-            check_filter(filter, &described, options.records_applications())?;
-        }
-        let found = complete_events::of(&described, &Tracked::default());
+        let found = complete_events::of(&lowered.events, &wanted.tracked);
         let before = context.kept.as_ref().and_then(|kept| kept.before());
         let sizes = (options.subbuf_bytes, u64::from(options.nr_subbufs));
         // Sizes that were once chosen for the machine stay as they are.
@@ -194,10 +194,10 @@ impl KernelLayer {
             loss_mode: options.mode,
             subbuf_bytes,
             nr_subbufs,
-            events: described,
-            follow: follow(options, asked),
-            contexts: asked.contexts.clone(),
-            argv_bytes: asked.argv_bytes.unwrap_or(ARGV_BYTES),
+            events: lowered.events.clone(),
+            follow: follow(options, kernel),
+            contexts: kernel.contexts.clone(),
+            argv_bytes: kernel.argv_bytes.unwrap_or(ARGV_BYTES),
         };
         let calls = |one: &&SelectedEvent| matches!(one.event.probe, Probe::Syscall { .. });
         let programs = spec.events.len() - spec.events.iter().filter(calls).count();
@@ -209,14 +209,14 @@ impl KernelLayer {
             notify(Notice::Attaching { attached, total });
             stop.flow()
         };
-        let has_stacks = asked.contexts.has_stack() || asked.sample.is_some();
+        let has_stacks = kernel.contexts.has_stack() || lowered.has_stacks();
         let names_functions = has_functions(&spec.events);
         let (of_others, follow) = (is_of_others(&spec) || has_stacks, spec.follow.clone());
         // The kernel searches its symbols from the first one on, and each attached part of a program adds a symbol.
         let symbols = (has_stacks || names_functions).then(read_symbols).flatten();
         // A command is recorded with its probes alone.
         let is_probe = |one: &SelectedEvent| matches!(one.event.probe, Probe::Uprobe { .. });
-        let is_dumped = of_others || spec.events.is_empty() || !spec.events.iter().all(is_probe);
+        let is_dumped = asked.may_change || of_others || !spec.events.iter().all(is_probe);
         let session = match &context.kept {
             None => KernelSession::begin(spec, None, &mut progress),
             Some(kept) => kept.keeping().and_then(|keeping| match &before {
@@ -236,7 +236,7 @@ impl KernelLayer {
             context.machine.set_numbers(numbers);
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
-        let mut attached = KernelPrograms::new(session, asked, context, is_dumped)?;
+        let mut attached = KernelPrograms::new(session, kernel, context, is_dumped)?;
         let found = complete_events::without(found, &attached.session.problems());
         attached.trace.whole.set(found);
         {
@@ -255,98 +255,29 @@ impl KernelLayer {
             attached.told = noted.pass_written(channel);
         }
         attached.session.note_classes().map_err(failed)?;
-        layer.was_begun = !rules.is_empty();
-        layer.given = rules;
+        let has_none = attached.session.attached() == 0;
         layer.attached = Some(attached);
         layer.context = Some(Arc::clone(context));
-        Ok(layer)
-    }
-
-    /// Marks the events as the default ones, so that their rules are not reported.
-    pub(crate) fn by_default(mut self) -> KernelLayer {
-        self.rules.clear();
-        self.is_default = true;
-        self
-    }
-
-    /// Marks the events as the default ones.
-    ///
-    /// # Errors
-    /// No event could be recorded; the error has the reasons.
-    pub(crate) fn by_default_or_not(self) -> Result<KernelLayer, NoKernel> {
-        let recorded = self.attached.as_ref().is_some_and(|one| one.session.attached() > 0);
-        if recorded {
-            return Ok(self.by_default());
+        layer.begun = Some(begun);
+        match context.kept {
+            Some(_) => layer.change_to(wanted)?,
+            None => layer.begin_with(wanted, lowered)?,
         }
+        match asked.is_default && !asked.may_change && has_none {
+            true => Err(layer.nothing_attached()),
+            false => Ok(layer),
+        }
+    }
+
+    /// Returns why no event could be attached.
+    fn nothing_attached(&self) -> SessionError {
         let refused = self.attached.iter().flat_map(|one| one.session.problems());
         let mut reasons = refused.map(|problem| problem.reason);
         let known = self.problems.first().map(|problem| problem.reason.clone());
-        let why = reasons.next().or(known);
-        let why = why.unwrap_or_else(|| "it has none of the events".to_owned());
-        Err(NoKernel { why, is_failure: true })
-    }
-
-    /// Returns the events that the rules select, with their descriptions.
-    fn describe(
-        &mut self,
-        options: &Options,
-        rules: &[LayerRule],
-        begun: &mut BegunLayer,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Result<Vec<SelectedEvent>, SessionError> {
-        if rules.is_empty() {
-            return Ok(Vec::new());
+        match reasons.next().or(known) {
+            Some(why) => SessionError::NothingAttached { why },
+            None => SessionError::NothingSelected(Vec::new()),
         }
-        let catalog = catalog().map_err(|cause| failed(cause, options))?;
-        let mut chosen = Chosen::new(rules, &catalog)?;
-        if chosen.nr_events() == 0 {
-            return Err(SessionError::NothingSelected(chosen.reports));
-        }
-        for rule in chosen.reports.iter().filter(|rule| rule.matched == 0) {
-            notify(Notice::NoSuchEvent(rule.clone()));
-        }
-        self.selected = chosen.nr_events();
-        let described = begun.describe_all(&mut chosen, &catalog, notify)?;
-        (self.rules, self.problems) = (chosen.reports, chosen.problems);
-        Ok(described)
-    }
-
-    /// Adds the probes of programs and libraries, which later changes of the rules do not affect.
-    fn add_probes(
-        &mut self,
-        asked: &KernelOptions,
-        pids: &[u32],
-        begun: &mut BegunLayer,
-    ) -> Result<(), SessionError> {
-        if asked.probes.is_empty() {
-            return Ok(());
-        }
-        let probes = probes::resolve(&asked.probes, pids)?;
-        self.remarks = probes.remarks;
-        self.selected += probes.events.len() as u64;
-        let filter = &asked.filter;
-        begun.probes.extend(probes.events.into_iter().map(|event| SelectedEvent {
-            event,
-            entry: true,
-            exit: true,
-            filter: filter.clone(),
-            exit_filter: filter.clone(),
-            slower: 0,
-            waited: false,
-            contexts: asked.stack.added_to(&asked.contexts),
-        }));
-        Ok(())
-    }
-
-    /// Returns the event of samples, which is never replaced.
-    fn sample(&mut self, rate: u32, asked: &KernelOptions) -> SelectedEvent {
-        self.selected += 1;
-        sampled(rate, asked.filter.clone(), asked.stack)
-    }
-
-    /// Returns whether the events are the default ones.
-    pub(crate) fn is_default(&self) -> bool {
-        self.is_default
     }
 
     fn buffers(&self) -> Buffers {
@@ -595,7 +526,7 @@ impl Layer for KernelLayer {
         };
         let buffers = self.buffers();
         let report = KernelReport {
-            is_default: self.is_default,
+            is_default: false,
             rules: std::mem::take(&mut self.rules),
             is_filtered: self.is_filtered,
             problems: std::mem::take(&mut self.problems),
@@ -764,10 +695,8 @@ fn has_functions(events: &[SelectedEvent]) -> bool {
     events.iter().any(fields)
 }
 
-fn failed(cause: strata_kernel::Error, options: &Options) -> SessionError {
-    // The flags come from the request, since the rules may have been replaced by the default ones.
-    let asked = options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags);
-    SessionError::Kernel { cause: Box::new(cause), asked }
+fn failed(cause: strata_kernel::Error, flags: &str) -> SessionError {
+    SessionError::Kernel { cause: Box::new(cause), asked: flags.to_owned() }
 }
 
 fn follow(options: &Options, asked: &KernelOptions) -> Follow {

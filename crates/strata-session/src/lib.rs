@@ -3,7 +3,7 @@
 //! ```text
 //! options.rs         options of a session; sizes.rs: sizes of buffers; plan.rs: plan of a persistent session
 //! engine.rs          one session, whoever asked for it: requests, changes, triggers, the reason to end, the report
-//! record.rs          `strata record`: begins the layers and the command of its flags
+//! record.rs          `strata record` in the foreground: a session of one process; the command, preloaded objects
 //! daemon.rs          a persistent session, and what continues after it is killed
 //!   process.rs       its process; server.rs: answers commands; restore_plan.rs: restores it after a kill
 //! session.rs         start, run, stop, destroy over any layers
@@ -47,7 +47,9 @@ pub use daemon::restore_plan::{RestorePlan, RestorePlanError};
 pub use daemon::slot_file::Slots;
 pub use error::SessionError;
 pub use kernel::count;
-pub use kernel::default_events::{of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES};
+pub use kernel::default_events::{
+    is_wanted as wants_default_kernel, of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES,
+};
 pub use kernel::probes::resolve as resolve_probes;
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
@@ -55,8 +57,8 @@ pub use output::folder::{group_folder, has_parts, is_trusted_user, show_to_group
 pub use output::retention::{KeptFolders, Retention, WriteNotes};
 pub use plan::tracked::Tracked;
 pub use record::named::{processes_of, some_are_there, NameError};
+pub use record::record;
 pub use record::{command, preload};
-pub use record::{record, record_with};
 pub use session::control::{controls, Controls, Orders};
 pub use session::detach_later::Detaching;
 pub use session::disk::{LowSpace, MinFree};

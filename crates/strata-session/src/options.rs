@@ -99,7 +99,7 @@ impl KernelOptions {
     }
 
     /// Returns the flags of `strata record` that request the kernel, joined for a message: `--kernel and --probe`.
-    pub(crate) fn flags(&self) -> String {
+    pub fn flags(&self) -> String {
         let given = [
             (!self.rules.is_empty(), "--kernel"),
             (!self.probes.is_empty(), "--probe"),

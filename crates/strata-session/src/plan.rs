@@ -583,10 +583,15 @@ impl Plan {
         self.check_tracked()?;
         self.check_triggers()?;
         let bytes = json::compact(self).len();
-        match bytes > PLAN_BYTES_MAX {
+        match bytes > PLAN_BYTES_MAX && self.is_message() {
             true => Err(PlanError::TooLarge { bytes }),
             false => Ok(()),
         }
+    }
+
+    /// Returns whether the plan may be sent in a message, which limits its size.
+    fn is_message(&self) -> bool {
+        !self.transient.is_foreground
     }
 
     fn check_group_snapshots(&self) -> Result<(), PlanError> {
@@ -649,12 +654,10 @@ impl Plan {
         if self.snapshot && channel.mode == Some(Loss::Discard) {
             return Err(PlanError::Discards(channel.name.clone()));
         }
-        at_most("rules of a channel", channel.events.len(), RULES_MAX)?;
+        if self.is_message() {
+            channel.check_size()?;
+        }
         for event in &channel.events {
-            let texts = event.exclude.iter().chain(&event.filter).chain([&event.rule]);
-            for text in texts {
-                at_most("bytes of a rule or filter", text.len(), TEXT_BYTES_MAX)?;
-            }
             if let Some(filter) = &event.filter {
                 Filter::parse(filter)?;
             }
@@ -691,7 +694,8 @@ impl Plan {
 
     /// Checks that the buffers of all enabled channels fit `max_memory`, counted for one program or for the kernel.
     fn check_memory(&self) -> Result<(), PlanError> {
-        let Some(max) = self.max_memory else { return Ok(()) };
+        // A recording in the foreground says by which flags to need less.
+        let Some(max) = self.max_memory.filter(|_| self.is_message()) else { return Ok(()) };
         let mut planned = 0u64;
         for channel in self.channels.iter().filter(|channel| channel.enabled) {
             let bytes = self.fixed(channel).stream_bytes().saturating_mul(possible_cpus().into());
@@ -735,6 +739,16 @@ impl Plan {
         let nobody = [pids, uids, gids].into_iter().flatten().any(Vec::is_empty)
             || [names, cgroups].into_iter().flatten().any(Vec::is_empty);
         !nobody && channel.is_on()
+    }
+
+    /// Returns whether anything of this layer is recorded.
+    pub(crate) fn records(&self, layer: LayerOf) -> bool {
+        self.channels.iter().any(|channel| channel.layer == layer && self.is_on(channel))
+    }
+
+    /// Returns whether the layer's channel of the usual name records anything.
+    pub(crate) fn is_default_on(&self, layer: LayerOf) -> bool {
+        self.channel(layer, CHANNEL).is_some_and(|channel| self.is_on(channel))
     }
 
     /// Returns a channel's fixed options, such as sizes: those that do not change after its start.
@@ -790,6 +804,18 @@ impl Channel {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.enabled && self.events.iter().any(|event| event.enabled && !event.is_exclusion())
+    }
+
+    /// # Errors
+    /// The channel has more or longer texts than a message holds.
+    fn check_size(&self) -> Result<(), PlanError> {
+        at_most("rules of a channel", self.events.len(), RULES_MAX)?;
+        for event in &self.events {
+            for text in event.exclude.iter().chain(&event.filter).chain([&event.rule]) {
+                at_most("bytes of a rule or filter", text.len(), TEXT_BYTES_MAX)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -2,12 +2,10 @@
 //! records or where traces are written.
 //!
 //! ```text
-//! create    takes layers that are ready
-//! start     the layers record; the caller starts the command, if there is one
-//! run       starts the threads that move packets
+//! create    makes a session without layers
+//! add       adds layers that are ready: they record from now on, and the command is started with them
 //! snapshot  writes what the buffers hold as a trace
 //! rotate    completes the present traces, and begins others
-//! add       adds a layer, which records at once, or once the session is resumed
 //! pause     the layers record nothing until they are resumed
 //! stop      the layers stop recording
 //! destroy   waits until all packets are moved, and returns the result of each layer
@@ -24,7 +22,7 @@ use crate::report::{Buffers, EndReason};
 use crate::session::layer::{
     Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerStatus, Tell,
 };
-use crate::session::privileges::{keep_for, Work};
+use crate::session::privileges::Work;
 use crate::session::threads::{joined, spawn, Ask, Cut};
 
 pub mod budget;
@@ -59,10 +57,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates a session of these layers, which are ready. Nothing is recorded yet.
-    pub(crate) fn create(context: Arc<Context>, layers: Vec<Box<dyn Layer>>) -> Session {
-        let folders = layers.iter().map(|_| None).collect();
-        Session { context, layers, folders }
+    /// Creates a session without layers. Nothing is recorded yet.
+    pub(crate) fn create(context: Arc<Context>) -> Session {
+        Session { context, layers: Vec::new(), folders: Vec::new() }
     }
 
     /// Returns the number of layers.
@@ -110,31 +107,6 @@ impl Session {
             self.layers.iter().map(|layer| layer.status()).collect();
         Buffers::note_room(statuses.iter_mut().map(|one| &mut one.buffers));
         statuses
-    }
-
-    /// Starts to record. The thread that calls this also starts the command.
-    pub(crate) fn start(&mut self) {
-        self.layers.iter_mut().for_each(|layer| layer.start());
-    }
-
-    /// Returns what a command must inherit for all layers.
-    pub(crate) fn inheritance(&self) -> Inheritance<'_> {
-        inheritance(self.layers.iter())
-    }
-
-    /// Notifies the layers that the command was started, if there is one.
-    pub(crate) fn begun(&mut self, command: Option<&Running>) {
-        self.layers.iter_mut().for_each(|layer| layer.begun(command));
-    }
-
-    /// Starts the threads that move packets, and admits processes that exist already.
-    pub(crate) fn run(&mut self, tell: &mut Tell<'_>) {
-        // The rights that only the beginning needs are given up.
-        keep_for(Work::Everything);
-        self.ask_with(self.layers.first().map_or(Work::Watch, |layer| layer.asks_with()));
-        self.layers.iter_mut().for_each(|layer| layer.run());
-        self.layers.iter_mut().for_each(|layer| layer.admit(tell));
-        keep_for(Work::Watch);
     }
 
     /// Sets the rights for questions to other processes. Any thread may then ask, even one whose own rights are only

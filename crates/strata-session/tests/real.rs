@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
-use strata_session::options::Options;
-use strata_session::report::{CommandEnd, EndReason, Notice, Progress, Report};
+use strata_kernel::CallStacks;
+use strata_session::plan::{Change, EnableEvents, LayerOf, Plan, Transient};
+use strata_session::report::{CommandEnd, EndReason, Notice, Progress, Report, EVERY_TRACEPOINT};
 use strata_session::stop::Stop;
 use strata_session::{record, SessionError};
 
@@ -62,11 +63,30 @@ fn shell(script: &str, name: &str) -> Vec<OsString> {
     command
 }
 
+/// Returns the plan of a recording of all tracepoints of this command, or of these processes.
+fn plan(command: Vec<OsString>, pids: Vec<u32>) -> Plan {
+    let mut plan = Plan::new(false, None);
+    plan.transient = Transient { command, pids, ..Transient::default() };
+    let all = EnableEvents {
+        layer: LayerOf::User,
+        channel: None,
+        rules: vec![EVERY_TRACEPOINT.to_owned()],
+        filter: None,
+        exclude: Vec::new(),
+        stack: CallStacks::None,
+        sample: None,
+        probe: false,
+        slower_ns: None,
+    };
+    plan.changed(&Change::EnableEvent(all)).unwrap()
+}
+
 /// A recording into a folder of its own, which is removed.
-fn recorded(name: &str, options: Options) -> (Report, Vec<Notice>) {
-    let options = Options { output: Some(output(name)), ..options };
+fn recorded(name: &str, mut plan: Plan) -> (Report, Vec<Notice>) {
+    plan.output = Some(output(name));
     let mut notices = Vec::new();
-    let recording = record(&options, &Stop::new(), &mut |notice| notices.push(notice)).unwrap();
+    let notify = &mut |notice| notices.push(notice);
+    let recording = record(plan, false, &Stop::new(), notify).unwrap();
     let _ = std::fs::remove_dir_all(output(name));
     (recording.report, notices)
 }
@@ -74,13 +94,12 @@ fn recorded(name: &str, options: Options) -> (Report, Vec<Notice>) {
 /// Records until `is_enough` is true of the progress, which is checked about four times a second.
 fn recorded_until(
     name: &str,
-    options: Options,
+    mut plan: Plan,
     is_enough: &mut dyn FnMut(&Progress) -> bool,
 ) -> Report {
-    let duration = Some(Duration::from_secs(90));
-    let options = Options { output: Some(output(name)), duration, ..options };
+    (plan.output, plan.until.duration_ms) = (Some(output(name)), Some(90_000));
     let stop = Stop::new();
-    let recording = record(&options, &stop, &mut |notice| match notice {
+    let recording = record(plan, false, &stop, &mut |notice| match notice {
         Notice::Progress(progress) if is_enough(&progress) => {
             // At once: the first one only asks the command to end.
             (0..2).for_each(|_| stop.request(0));
@@ -102,7 +121,7 @@ fn output(name: &str) -> PathBuf {
 }
 
 fn of_command(name: &str, command: Vec<OsString>) -> Report {
-    recorded(name, Options { command, ..Options::default() }).0
+    recorded(name, plan(command, Vec::new())).0
 }
 
 /// Ends a process that a test has left behind.
@@ -115,8 +134,8 @@ fn end(pid: u32) {
 fn record_of_a_command_says_which_descendants_run_on() {
     let enough = output("enough");
     let script = format!(r#""$0" run 2 >/dev/null & {}"#, until(&enough));
-    let options = Options { command: shell(&script, "ticker"), ..Options::default() };
-    let report = recorded_until("daemon", options, &mut |progress| {
+    let plan = plan(shell(&script, "ticker"), Vec::new());
+    let report = recorded_until("daemon", plan, &mut |progress| {
         (progress.records > 10).then(|| std::fs::write(&enough, "").unwrap());
         false
     });
@@ -155,8 +174,8 @@ fn record_of_a_process_that_closed_everything_has_its_short_lived_child_too() {
 fn record_of_a_descendant_without_our_environment_begins_when_it_is_found() {
     let mut command = words(Path::new("env"), &["-i"]);
     command.extend(words(&program("ticker"), &["run", "2"]));
-    let options = Options { command, ..Options::default() };
-    let report = recorded_until("cleared", options, &mut |progress| progress.records > 20);
+    let plan = plan(command, Vec::new());
+    let report = recorded_until("cleared", plan, &mut |progress| progress.records > 20);
     let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
     end(pid);
     let process = report.processes().next().unwrap();
@@ -185,9 +204,9 @@ fn record_of_a_program_that_refuses_says_why_once() {
     // Announced, and found in /proc.
     let said = output("said");
     let script = format!(r#"ulimit -f 100; exec "$0" run 2 >'{}'"#, said.display());
-    let options = Options { command: shell(&script, "ticker"), ..Options::default() };
+    let plan = plan(shell(&script, "ticker"), Vec::new());
     let mut looks = 0;
-    let report = recorded_until("stays", options, &mut |_| {
+    let report = recorded_until("stays", plan, &mut |_| {
         // It runs; /proc is looked at several times.
         looks += usize::from(std::fs::read_to_string(&said).is_ok_and(|text| text == "ready\n"));
         looks > 8
@@ -224,8 +243,9 @@ fn record_of_a_running_process_for_a_time_leaves_it_running() {
     assert_eq!(said, "ready\n");
     // On a busy machine a longer time.
     for seconds in [0.5, 4.0, 30.0] {
-        let (pids, duration) = (vec![ticker.0.id()], Some(Duration::from_secs_f64(seconds)));
-        let (report, _) = recorded("time", Options { pids, duration, ..Options::default() });
+        let mut plan = plan(Vec::new(), vec![ticker.0.id()]);
+        plan.until.duration_ms = Some((seconds * 1000.0) as u64);
+        let (report, _) = recorded("time", plan);
         assert_eq!(report.end, EndReason::Duration, "{report:?}");
         assert!(report.left_running.is_empty(), "nobody expects it to end");
         if report.counts().records > 20 {
@@ -248,11 +268,11 @@ fn record_that_fails_waits_for_its_command() {
         until(&failed)
     );
     let begin = Instant::now();
-    let flush = Duration::from_millis(50);
-    let command = shell(&script, "ticker");
-    let options = Options { output: Some(folder), command, flush, ..Options::default() };
+    let mut plan = plan(shell(&script, "ticker"), Vec::new());
+    plan.output = Some(folder);
+    plan.channels[0].flush_ms = Some(50);
     let mut notices = Vec::new();
-    let recording = record(&options, &Stop::new(), &mut |notice| {
+    let recording = record(plan, false, &Stop::new(), &mut |notice| {
         match notice {
             Notice::Progress(Progress { records: 1.., .. }) => std::fs::write(&begun, "").unwrap(),
             Notice::Failed { .. } => std::fs::write(&failed, "").unwrap(),
@@ -282,9 +302,9 @@ fn alone_record_without_descriptors() {
     for more in (0..24).rev() {
         let limit = Some(free[more]);
         setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
-        let command = vec!["true".into()];
-        let options = Options { output: Some(output("few")), command, ..Options::default() };
-        match record(&options, &Stop::new(), &mut |_| ()) {
+        let mut plan = plan(vec!["true".into()], Vec::new());
+        plan.output = Some(output("few"));
+        match record(plan, false, &Stop::new(), &mut |_| ()) {
             Ok(_) => done += 1,
             Err(SessionError::System { what, source }) => {
                 assert_eq!(source.raw_os_error(), Some(libc::EMFILE), "{what}");

@@ -460,12 +460,17 @@ pub struct EnableEventFlags {
 }
 
 /// Makes the change that samples the call stacks of CPUs `rate` times per second.
-pub fn sampling(rate: u32, channel: Option<String>, stack: CallStacks) -> Change {
+pub fn sampling(
+    rate: u32,
+    channel: Option<String>,
+    stack: CallStacks,
+    filter: Option<String>,
+) -> Change {
     Change::EnableEvent(EnableEvents {
         layer: LayerOf::Kernel,
         channel,
         rules: vec![strata_kernel::cpu_samples::NAME.to_owned()],
-        filter: None,
+        filter,
         exclude: Vec::new(),
         stack,
         sample: Some(rate),
@@ -554,7 +559,8 @@ impl EnableEventFlags {
             Change::EnableEvent(EnableEvents { slower_ns, ..events(rules, filter, exclude) })
         };
         if let Some(rate) = self.sample {
-            changes.push(sampling(rate, self.channel.clone(), self.stack.unwrap_or_default()));
+            let stack = self.stack.unwrap_or_default();
+            changes.push(sampling(rate, self.channel.clone(), stack, None));
         }
         if !excluding.is_empty() {
             changes.push(change(excluding, None, Vec::new()));

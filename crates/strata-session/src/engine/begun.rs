@@ -14,12 +14,6 @@ use crate::session::recording_result::Recording;
 use crate::session::resources::Resources;
 use crate::session::wait_for_end::Watch;
 
-/// A recording that was asked for as a whole by `strata record`. Its layers exist before the engine does and are not made
-/// from a plan, and it ends when its disk is nearly full.
-pub(crate) struct Fixed {
-    pub(crate) options: Options,
-}
-
 /// What has begun with the layers: the command, and those who watch it.
 #[derive(Default)]
 pub(crate) struct Begun {

@@ -9,27 +9,29 @@
 //!          4. takes over the plan, and pauses or resumes each layer
 //! ```
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use strata_collect::Keep;
 
 use super::checks::{check_kernel_rules, check_probes};
-use super::layers::of_plan;
+use super::layers::LayerPlan;
 use super::made_channel::MadeChannel;
-use super::words::in_words;
 use super::Engine;
 use crate::daemon::persistent_kernel::PersistentChannel;
 use crate::daemon::slot_file::ChannelSlots;
 use crate::error::SessionError;
 use crate::guest::GuestLayer;
+use crate::kernel::default_events;
 use crate::output::folder::below as output_below;
 use crate::plan::{Change, Channel, ChannelOf, LayerOf, Plan, PlanError, CHANNEL};
 use crate::record::launch::launch;
 use crate::record::watched::Watched;
-use crate::report::{NoKernel, Notice};
+use crate::report::Notice;
 use crate::session::layer::{Context, Inheritance, Layer, Wanted};
 use crate::session::state::SessionState;
+use crate::session::stop::Stop;
 
 impl Engine<'_> {
     /// Starts to record; without the kernel, if recording the kernel fails and `may_lack_kernel` allows it.
@@ -50,10 +52,10 @@ impl Engine<'_> {
         if started.is_err() {
             return Err(error);
         }
-        let why = in_words(&error);
-        notify(Notice::NoKernel(NoKernel { why: why.clone(), is_failure: true }));
+        let why = default_events::reason(&error);
+        notify(Notice::NoKernel(why.clone()));
         if !self.plan.transient.is_none() {
-            self.begun.own.no_kernel = Some(NoKernel { why, is_failure: true });
+            self.begun.own.no_kernel = Some(why);
         }
         Ok(())
     }
@@ -142,7 +144,11 @@ impl Engine<'_> {
         let is_made = |channel: &Channel| {
             self.made.iter().any(|one| one.layer == channel.layer && one.channel == channel.name)
         };
-        for channel in plan.channels.iter().filter(|one| plan.is_on(one)) {
+        let mut on: Vec<_> = plan.channels.iter().enumerate().collect();
+        on.retain(|(_, channel)| plan.is_on(channel));
+        // Attaching to the kernel takes long, and a layer of applications hears of processes as soon as it is made.
+        on.sort_by_key(|(_, channel)| channel.layer != LayerOf::Kernel);
+        for (place, channel) in on {
             if is_made(channel) {
                 continue;
             }
@@ -154,9 +160,11 @@ impl Engine<'_> {
                 return Err(SessionError::Missing { layer, what });
             }
             if records {
-                new.push(self.make(&plan, channel, notify)?);
+                new.push((place, self.make(&plan, channel, notify)?));
             }
         }
+        new.sort_by_key(|(place, _)| *place);
+        let new = new.into_iter().map(|(_, made)| made).collect();
         self.tell(&changes)?;
         self.add(&plan, new, (begins, is_first), notify)?;
         for (index, wanted) in changes {
@@ -188,7 +196,7 @@ impl Engine<'_> {
     ) -> Result<(), SessionError> {
         let asked = &plan.transient;
         let command = self.inherited.as_ref().filter(|_| begins && !asked.command.is_empty());
-        if command.is_some() {
+        if begins && (command.is_some() || asked.is_foreground) {
             self.check_stop()?;
         }
         let first = self.session.nr_layers();
@@ -212,9 +220,10 @@ impl Engine<'_> {
             *unpreloaded = observer;
             Ok(Some(running))
         };
+        let stop = self.stop.as_ref();
         let added = self.session.add(layers, &mut start, &mut |notice| {
             notify(notice);
-            std::ops::ControlFlow::Continue(())
+            stop.map_or(ControlFlow::Continue(()), Stop::flow)
         });
         let running = match added {
             Ok(running) => running,
@@ -256,7 +265,7 @@ impl Engine<'_> {
                 }
             }
             let made = &self.made[*index];
-            return Err(self.of_channel(made.layer, &made.channel, of_plan(error)));
+            return Err(self.of_channel(made.layer, &made.channel, error));
         }
         Ok(())
     }
@@ -316,13 +325,8 @@ impl Engine<'_> {
                 .map(|one| one.join(below.as_deref().unwrap_or("")))
                 .collect(),
         });
-        let kernel = || plan.channel(LayerOf::Kernel, CHANNEL).is_some_and(|one| plan.is_on(one));
-        let asked = (&options, &wanted.rules[..], plan.transient.kernel_by_default && kernel());
-        let mut layer = self.maker.make(channel.layer, asked, &context, notify)?;
-        // The kernel's layer begins without rules; the options of applications already contain rules and contexts.
-        if channel.layer == LayerOf::Kernel || wanted.is_more_than_rules() {
-            layer.change(&wanted).map_err(of_plan)?;
-        }
+        let asked = LayerPlan { plan, layer: channel.layer, options: &options, wanted: &wanted };
+        let layer = self.maker.make(&asked, &context, notify)?;
         let (of, name) = (channel.layer, channel.name.clone());
         let first = wanted.clone();
         let index = self.session.nr_layers();

@@ -44,7 +44,6 @@ impl Engine<'_> {
         let facts = StatusFacts {
             state: self.state,
             since: self.since,
-            has_plan: self.fixed.is_none(),
             command,
             holds: self.plan.snapshot,
             settle: self.settle().map(|settle| FlushStatus {

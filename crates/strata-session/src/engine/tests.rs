@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use strata_collect::Keep;
 use strata_kernel::CallStacks;
 
+use super::layers::LayerPlan;
 use super::*;
 use crate::plan::tracked::Tracked;
 use crate::plan::{
@@ -15,7 +16,7 @@ use crate::plan::{
 use crate::report::gaps::Gap;
 use crate::scratch_tests::Scratch;
 use crate::session::control::controls;
-use crate::session::layer::{Context, Layer, LayerEnd, LayerRule, Wanted};
+use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::threads::{Ask, Cut};
@@ -132,12 +133,11 @@ impl Noting {
 impl LayerMaker for Noting {
     fn make(
         &self,
-        layer: LayerOf,
-        (options, ..): (&Options, &[LayerRule], bool),
+        asked: &LayerPlan<'_>,
         context: &Arc<Context>,
         _: &mut dyn FnMut(Notice),
     ) -> Result<Box<dyn Layer>, SessionError> {
-        // Of the kernel, what is recorded comes by a change.
+        let LayerPlan { layer, options, wanted, .. } = *asked;
         let rules = options.rules.as_ref().map(|rules| rules.to_string()).unwrap_or_default();
         if rules.contains("absent") && !self.has_all.get() {
             return Err(SessionError::NothingSelected(Vec::new()));
@@ -145,10 +145,13 @@ impl LayerMaker for Noting {
         assert!(matches!(context.keep, Keep::Hold));
         let (name, told, is_again) = (layer.name(), Arc::clone(&self.told), context.is_again);
         let steps = Arc::clone(&self.steps);
-        let layer = Noted { name, told, steps, was_changed: false, is_again };
-        layer.note(format!("make {rules}").trim_end());
+        let mut noted = Noted { name, told, steps, was_changed: false, is_again };
+        noted.note(format!("make {rules}").trim_end());
+        if layer == LayerOf::Kernel || wanted.is_more_than_rules() {
+            noted.change(wanted)?;
+        }
         self.stops.borrow().iter().for_each(|stop| stop.request(libc::SIGTERM));
-        Ok(Box::new(layer))
+        Ok(Box::new(noted))
     }
 }
 
@@ -237,9 +240,9 @@ fn layers_are_made_at_the_first_start_and_resumed_at_the_next() {
     assert!(bench.told().is_empty());
     bench.start().unwrap();
     let made = [
-        "user make a:*,b:*",
         "kernel make",
         "kernel change sched_* of ",
+        "user make a:*,b:*",
         "user start",
         "kernel start",
     ];
@@ -317,7 +320,7 @@ fn start_that_fails_makes_nothing_and_can_be_tried_again() {
     bench.enable(LayerOf::User, "a:*").unwrap();
     bench.enable(LayerOf::Kernel, "absent").unwrap();
     bench.start().unwrap_err();
-    assert_eq!(bench.told(), ["user make a:*", "kernel make"]);
+    assert_eq!(bench.told(), ["kernel make"]);
     assert_eq!(
         (bench.engine.status(None).state, bench.engine.made.len()),
         (SessionState::Created, 0)
@@ -337,7 +340,7 @@ fn session_that_is_made_again_says_so_to_its_layers() {
     bench.enable(LayerOf::Kernel, "absent").unwrap();
     bench.start().unwrap();
     let made =
-        ["user make a:*", "kernel make", "kernel change absent of ", "user start", "kernel start"];
+        ["kernel make", "kernel change absent of ", "user make a:*", "user start", "kernel start"];
     assert_eq!(bench.told(), made);
     // What is new is looked at all the same.
     let change = Change::EnableEvent(EnableEvents {

@@ -16,11 +16,13 @@ use super::event_selection::{
     can_pass, catalog, check_compiled, check_filter, copy_of, key_of, sampled, BegunLayer, Chosen,
 };
 use super::probes::{of as of_probe, probed};
-use super::{complete_events, has_functions, name_tracking, KernelLayer};
+use super::{complete_events, has_functions, name_tracking, KernelLayer, LayerRequest};
 use crate::applications::filter_check::slip;
 use crate::error::SessionError;
 use crate::plan::PlanError;
-use crate::report::{EventProblem, FilterReport, FilterSlip, KernelRuleReport, NotReached, KERNEL};
+use crate::report::{
+    EventProblem, FilterReport, FilterSlip, KernelRuleReport, NotReached, Notice, KERNEL,
+};
 use crate::session::layer::{LayerRule, Wanted};
 use crate::session::lock::lock;
 
@@ -32,6 +34,10 @@ struct PossibleBefore<'b> {
     /// True if nothing was recorded yet, and a killed session had the same request.
     is_again: bool,
     is_begin: bool,
+    /// True if all rules are of one request with a single filter, of which each part must be true of some event.
+    is_common: bool,
+    /// True if a rule by name must select something, whatever else is recorded.
+    is_strict: bool,
     rules: &'b [LayerRule],
     tracked: &'b Tracked,
 }
@@ -55,8 +61,12 @@ impl PossibleBefore<'_> {
 
 /// The events that rules select, with reports.
 #[derive(Default)]
-struct Lowered {
-    events: Vec<SelectedEvent>,
+pub(super) struct Lowered {
+    pub(super) events: Vec<SelectedEvent>,
+    /// True if a rule samples CPUs.
+    has_samples: bool,
+    /// The probes of the rules.
+    of_rules: KnownProbes,
     /// Number of selected events. A rule without any recorded event counts as one.
     nr_selected: u64,
     reports: Vec<KernelRuleReport>,
@@ -67,6 +77,11 @@ struct Lowered {
 }
 
 impl Lowered {
+    /// Returns whether any record has call stacks.
+    pub(super) fn has_stacks(&self) -> bool {
+        self.has_samples || self.events.iter().any(|event| event.contexts.has_stack())
+    }
+
     /// Notes a rule of which nothing can be recorded, while other rules are.
     fn lacks(&mut self, rule: &str, reason: String) {
         self.nr_selected += 1;
@@ -89,9 +104,8 @@ impl Lowered {
         events: &[SelectedEvent],
         (begun, before): (&BegunLayer, &PossibleBefore<'_>),
     ) -> Result<bool, SessionError> {
-        let Some(filter) = rule.filter.as_ref().filter(|_| !events.is_empty()) else {
-            return Ok(true);
-        };
+        let is_checked = !events.is_empty() && !before.is_common;
+        let Some(filter) = rule.filter.as_ref().filter(|_| is_checked) else { return Ok(true) };
         let checked = check_filter(filter, events, false);
         let compiled = check_compiled(filter, events, Groups::AreThere);
         if !before.may_lack(rule) {
@@ -136,6 +150,7 @@ impl Lowered {
         begun: &mut BegunLayer,
         before: &PossibleBefore<'_>,
         may_match_none: &dyn Fn(u64) -> bool,
+        notify: &mut dyn FnMut(Notice),
     ) -> Result<u64, SessionError> {
         if rules.is_empty() {
             return Ok(0);
@@ -149,14 +164,16 @@ impl Lowered {
         if !nothing.is_empty() && !may_match_none(nr_events) {
             return Err(SessionError::NothingSelected(nothing));
         }
-        let mut events = begun.describe_all(&mut chosen, &catalog, &mut |_| ())?;
+        nothing.into_iter().for_each(|rule| notify(Notice::NoSuchEvent(rule)));
+        let mut events = begun.describe_all(&mut chosen, &catalog, notify)?;
         let mut left = Vec::with_capacity(rules.len());
         for rule in &rules {
             let of_rule = match rule.filter.is_some() || rule.is_of_calls {
                 true => of(rule, &events, &catalog)?,
                 false => Vec::new(),
             };
-            if rule.is_of_calls && of_rule.is_empty() && !before.may_lack(rule) {
+            let must_have = !before.is_common && !before.may_lack(rule);
+            if rule.is_of_calls && of_rule.is_empty() && must_have {
                 return Err(no_calls(&rule.text));
             }
             if self.check(rule, &of_rule, (&*begun, before))? {
@@ -240,7 +257,131 @@ impl Lowered {
     }
 }
 
+impl BegunLayer {
+    /// Returns the events for the beginning of the layer.
+    ///
+    /// # Errors
+    /// A rule or filter is wrong, or a stop was requested.
+    pub(super) fn lower_first(
+        &mut self,
+        asked: &LayerRequest<'_>,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Lowered, SessionError> {
+        let (wanted, is_again) = (asked.wanted, asked.context.is_again);
+        let is_common = !is_again && wanted.has_one_filter();
+        let tracked = Tracked::default();
+        let before = PossibleBefore {
+            is_again,
+            is_begin: true,
+            is_common,
+            is_strict: !asked.may_change,
+            rules: &[],
+            tracked: &tracked,
+        };
+        // Nobody has written these rules, so events that this kernel lacks are not reported.
+        let mut notify = |notice| {
+            if !asked.is_default || !matches!(notice, Notice::NoSuchEvent(_)) {
+                notify(notice);
+            }
+        };
+        self.contexts = asked.kernel.contexts.clone();
+        let lowered = self.lower(wanted, &before, &mut notify)?;
+        let common = wanted.selecting().next().and_then(|rule| rule.filter.as_ref());
+        if let (Some(filter), true, false) = (common, is_common, lowered.events.is_empty()) {
+            check_filter(filter, &lowered.events, asked.has_applications)?;
+        }
+        Ok(lowered)
+    }
+
+    /// Returns the events that `wanted` selects.
+    ///
+    /// # Errors
+    /// A rule or filter is wrong, or a stop was requested.
+    fn lower(
+        &mut self,
+        wanted: &Wanted,
+        before: &PossibleBefore<'_>,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Lowered, SessionError> {
+        let (samples, rules): (Vec<LayerRule>, Vec<LayerRule>) =
+            wanted.rules.iter().cloned().partition(|rule| rule.sample.is_some());
+        let (probes, rules): (Vec<LayerRule>, Vec<LayerRule>) =
+            rules.into_iter().partition(|rule| rule.probe);
+        let mut lowered = Lowered { has_samples: !samples.is_empty(), ..Lowered::default() };
+        let mut of_rules = self.of_rules.clone();
+        let failed = lowered.add_probes(&probes, &mut of_rules, (&*self, before))?;
+        // A new rule that selects nothing is a mistake; the events of earlier rules may have disappeared. Rules at the
+        // beginning come from elsewhere, perhaps from another machine, and one of them must select something; but a
+        // killed session is restored in any case.
+        let has_others = !before.is_strict && (!lowered.events.is_empty() || !samples.is_empty());
+        let may_match_none =
+            |nr_events: u64| before.is_again || before.is_begin && (has_others || nr_events > 0);
+        let nr_events = lowered.add_rules(rules, self, before, &may_match_none, notify)?;
+        for (text, error) in failed {
+            if !may_match_none(nr_events) && !before.has(&text) {
+                return Err(wrong_probe(&text, error));
+            }
+            lowered.lacks(&text, error.to_string());
+        }
+        lowered.add_samples(&samples, self, before)?;
+        lowered.of_rules = of_rules;
+        Ok(lowered)
+    }
+}
+
 impl KernelLayer {
+    /// Notes what the layer begins with: its programs are loaded, and record nothing yet.
+    ///
+    /// # Errors
+    /// The tracked processes cannot be set.
+    pub(super) fn begin_with(
+        &mut self,
+        wanted: &Wanted,
+        lowered: Lowered,
+    ) -> Result<(), SessionError> {
+        let is_again = self.context.as_ref().is_some_and(|context| context.is_again);
+        let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else {
+            return Err(SessionError::Unchangeable { layer: KERNEL });
+        };
+        let named = name_tracking::processes(&wanted.tracked);
+        let mut absent = Vec::new();
+        if wanted.tracked != Tracked::default() {
+            let tracked = track(&mut attached.session, (&wanted.tracked, &named), &|_| is_again);
+            absent = tracked.map_err(|cause| begun.failed(cause))?;
+        }
+        self.took_effect(wanted, lowered, named, &absent);
+        self.was_begun = !wanted.rules.is_empty();
+        Ok(())
+    }
+
+    /// Notes that the layer records these events from now on, or once it is started.
+    fn took_effect(
+        &mut self,
+        wanted: &Wanted,
+        lowered: Lowered,
+        named: Vec<u32>,
+        absent: &[String],
+    ) {
+        if let Some(begun) = &mut self.begun {
+            begun.tracked.clone_from(&wanted.tracked);
+            begun.named = named;
+            begun.of_rules = lowered.of_rules;
+        }
+        for remark in lowered.remarks {
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
+        }
+        self.selected = lowered.nr_selected;
+        self.is_filtered =
+            wanted.rules.iter().any(|rule| rule.filter.is_some() || rule.is_of_calls);
+        self.was_begun = true;
+        self.given.clone_from(&wanted.rules);
+        (self.rules, self.problems, self.filters) =
+            (lowered.reports, lowered.problems, lowered.filters);
+        self.absent = absent.iter().map(|path| absent_group(path)).collect();
+    }
+
     /// See [`crate::session::layer::Layer::change`].
     pub(super) fn change_to(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
         let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else {
@@ -248,38 +389,24 @@ impl KernelLayer {
         };
         let began = Instant::now();
         let contexts_before = begun.contexts.clone();
-        let asked_contexts = Contexts::parse(&wanted.contexts);
-        begun.contexts = asked_contexts.map_err(|error| PlanError::NoContext(error.to_string()))?;
-        let (samples, rules): (Vec<LayerRule>, Vec<LayerRule>) =
-            wanted.rules.iter().cloned().partition(|rule| rule.sample.is_some());
-        let (probes, rules): (Vec<LayerRule>, Vec<LayerRule>) =
-            rules.into_iter().partition(|rule| rule.probe);
-        // A new rule that selects nothing is a mistake; the events of earlier rules may have disappeared. Rules at the
-        // beginning come from elsewhere, perhaps from another machine, and one of them must select something; but a
-        // killed session is restored in any case.
         let is_begin = !self.was_begun;
         let is_again = is_begin && self.context.as_ref().is_some_and(|context| context.is_again);
         let tracked_before = begun.tracked.clone();
         let (given, tracked) = (&self.given, &tracked_before);
-        let before = PossibleBefore { is_again, is_begin, rules: given, tracked };
-        let mut lowered = Lowered::default();
-        let mut of_rules = begun.of_rules.clone();
-        let failed = lowered.add_probes(&probes, &mut of_rules, (&*begun, &before))?;
-        let has_others = !lowered.events.is_empty() || !samples.is_empty();
-        let may_match_none =
-            |nr_events: u64| before.is_again || before.is_begin && (has_others || nr_events > 0);
-        let nr_events = lowered.add_rules(rules, begun, &before, &may_match_none)?;
-        for (text, error) in failed {
-            if !may_match_none(nr_events) && !before.has(&text) {
-                return Err(wrong_probe(&text, error));
-            }
-            lowered.lacks(&text, error.to_string());
-        }
-        lowered.add_samples(&samples, begun, &before)?;
-        let Lowered { mut events, nr_selected, reports, problems, filters, remarks } = lowered;
-        events.extend(begun.probes.iter().cloned());
+        let before = PossibleBefore {
+            is_again,
+            is_begin,
+            is_common: false,
+            is_strict: false,
+            rules: given,
+            tracked,
+        };
+        let asked_contexts = Contexts::parse(&wanted.contexts);
+        begun.contexts = asked_contexts.map_err(|error| PlanError::NoContext(error.to_string()))?;
+        let mut lowered = begun.lower(wanted, &before, &mut |_| ())?;
+        let events = std::mem::take(&mut lowered.events);
         let has_stacks =
-            !samples.is_empty() || events.iter().any(|event| event.contexts.has_stack());
+            lowered.has_samples || events.iter().any(|event| event.contexts.has_stack());
         let is_followed = |one: &SelectedEvent| one.event.is_followed;
         let of_command = self.follows_command
             && !has_stacks
@@ -338,25 +465,10 @@ impl KernelLayer {
                 (around.wish.of_command, around.is_new) = (false, true);
             }
         }
-        begun.tracked.clone_from(&wanted.tracked);
-        begun.named = named;
-        begun.of_rules = of_rules;
-        for remark in remarks {
-            if !self.remarks.contains(&remark) {
-                self.remarks.push(remark);
-            }
-        }
+        self.took_effect(wanted, lowered, named, &absent);
         if has_stacks {
             self.watch(true);
         }
-        let Some(begun) = &self.begun else { return Ok(()) };
-        self.selected = nr_selected + begun.probes.len() as u64;
-        self.is_filtered = wanted.rules.iter().any(|rule| rule.filter.is_some())
-            || begun.probes.iter().any(|probe| probe.filter.is_some());
-        self.was_begun = true;
-        self.given.clone_from(&wanted.rules);
-        (self.rules, self.problems, self.filters) = (reports, problems, filters);
-        self.absent = absent.iter().map(|path| absent_group(path)).collect();
         Ok(())
     }
 }

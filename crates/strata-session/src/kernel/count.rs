@@ -201,7 +201,7 @@ fn select(
     problems: &mut Vec<EventProblem>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Vec<SelectedEvent>, SessionError> {
-    let mut begun = BegunLayer::new(options, stop);
+    let mut begun = BegunLayer::new("", stop, &[]);
     let rules = rules_of(asked)?;
     let mut events = Vec::new();
     if !rules.is_empty() {

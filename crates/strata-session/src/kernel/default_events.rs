@@ -1,5 +1,5 @@
-//! The kernel's layer for a request that does not mention the kernel: a set of events with little cost. Its failures
-//! never end a session.
+//! The kernel's events for a request that does not mention the kernel: a set of events with little cost. If they cannot be
+//! recorded, that does not end a session.
 
 use std::path::Path;
 
@@ -10,9 +10,8 @@ use strata_kernel::Error as KernelError;
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
 
 use crate::error::SessionError;
-use crate::kernel::{KernelLayer, LayerRequest};
-use crate::options::{KernelOptions, Options};
-use crate::report::{NoKernel, Notice};
+use crate::options::Options;
+use crate::report::NoKernel;
 use crate::session::memory_check;
 
 /// Memory that must be free in addition to the buffers, for loading programs \[byte\]; generously estimated.
@@ -43,53 +42,15 @@ fn no_memory() -> NoKernel {
     NoKernel { why, is_failure: true }
 }
 
-/// Creates the layer, or returns why the kernel is not recorded.
-///
-/// # Errors
-/// [`SessionError`]: the request has options for the kernel that cannot be met, or a stop was requested.
-pub(crate) fn begin(
-    asked: &LayerRequest<'_>,
-    notify: &mut dyn FnMut(Notice),
-) -> Result<Result<KernelLayer, NoKernel>, SessionError> {
-    // Nobody has written these rules, so events that this kernel lacks are not reported.
-    let mut notify = |notice| {
-        if !matches!(notice, Notice::NoSuchEvent(_)) {
-            notify(notice);
-        }
-    };
-    let mut options = asked.options.clone();
-    options.pids = still(&options.pids, is_there);
-    let rules = RULES.map(str::to_owned).to_vec();
-    let kernel = KernelOptions { rules, is_by_default: true, ..asked.kernel.clone() };
-    let asked_for = LayerRequest { options: &options, kernel: &kernel, ..*asked };
-    let mut begin = || KernelLayer::begin(&asked_for, &mut notify);
-    if asked.kernel.is_required() {
-        return begin().map(|layer| Ok(layer.by_default()));
-    }
-    // This check comes before the events' descriptions are read, since libbpf would report missing parts in its own
-    // words.
-    if let Err(error) = check() {
-        return Ok(Err(reason_of(&error)));
-    }
-    if !is_there_memory(&options) {
-        return Ok(Err(no_memory()));
-    }
-    Ok(match begin() {
-        Ok(layer) => layer.by_default_or_not(),
-        Err(stopped @ SessionError::Stopped(_)) => return Err(stopped),
-        Err(error) => Err(reason(&error)),
-    })
-}
-
 /// Returns whether there is a process to record. If all requested processes have ended, others must not be recorded
 /// instead.
-pub(crate) fn is_wanted(options: &Options) -> bool {
-    options.pids.is_empty() || options.pids.iter().any(is_there)
+pub fn is_wanted(pids: &[u32]) -> bool {
+    pids.is_empty() || pids.iter().any(is_there)
 }
 
 /// Returns those processes that exist according to `is_there`, or all if none does: an empty list would mean every
 /// process.
-fn still(pids: &[u32], is_there: impl Fn(&u32) -> bool) -> Vec<u32> {
+pub(crate) fn still(pids: &[u32], is_there: impl Fn(&u32) -> bool) -> Vec<u32> {
     let some: Vec<u32> = pids.iter().copied().filter(is_there).collect();
     if some.is_empty() {
         pids.to_vec()
@@ -98,7 +59,7 @@ fn still(pids: &[u32], is_there: impl Fn(&u32) -> bool) -> Vec<u32> {
     }
 }
 
-fn is_there(pid: &u32) -> bool {
+pub(crate) fn is_there(pid: &u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
@@ -108,7 +69,7 @@ fn rights() -> NoKernel {
 }
 
 /// Converts an error to the reason for not recording the kernel. Distinguishes a failure from a restriction.
-fn reason(error: &SessionError) -> NoKernel {
+pub(crate) fn reason(error: &SessionError) -> NoKernel {
     match error {
         SessionError::Kernel { cause, .. } => reason_of(cause),
         SessionError::NothingSelected(_) => {
@@ -119,6 +80,7 @@ fn reason(error: &SessionError) -> NoKernel {
             let why = slips.asks_for_duration().unwrap_or_else(|| none.to_owned());
             NoKernel { why, is_failure: false }
         }
+        SessionError::NothingAttached { why } => NoKernel { why: why.clone(), is_failure: true },
         _ => NoKernel { why: error.to_string(), is_failure: true },
     }
 }
@@ -191,12 +153,9 @@ mod tests {
 
     #[test]
     fn default_layer_is_wanted_where_one_of_the_processes_is_there() {
-        let pids = |pids: &[u32]| Options { pids: pids.to_vec(), ..Options::default() };
         let own = std::process::id();
-        for (options, wanted) in
-            [(pids(&[]), true), (pids(&[u32::MAX, own]), true), (pids(&[u32::MAX]), false)]
-        {
-            assert_eq!(is_wanted(&options), wanted, "{:?}", options.pids);
+        for (pids, wanted) in [(&[][..], true), (&[u32::MAX, own], true), (&[u32::MAX], false)] {
+            assert_eq!(is_wanted(pids), wanted, "{pids:?}");
         }
     }
 

@@ -16,7 +16,7 @@ use strata_kernel::{
 
 use super::record_options::EndRecords;
 use crate::error::SessionError;
-use crate::options::{KernelOptions, Options};
+use crate::options::KernelOptions;
 use crate::report::{EventProblem, KernelRuleReport, Notice};
 use crate::session::layer::LayerRule;
 use crate::session::stop::Stop;
@@ -36,8 +36,6 @@ pub(super) struct BegunLayer {
     pub(super) stop: Stop,
     /// Descriptions of events read so far: they are files, and reading all of them takes seconds.
     known: HashMap<(String, String), KernelEvent>,
-    /// Events that are recorded whatever the rules are.
-    pub(super) probes: Vec<SelectedEvent>,
     /// Probes that rules have requested.
     pub(super) of_rules: KnownProbes,
     /// Contexts of all records. Programs that began with fewer contexts get these as well.
@@ -114,13 +112,13 @@ pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<LayerRule>, SessionE
 }
 
 impl BegunLayer {
-    pub(super) fn new(options: &Options, stop: &Stop) -> BegunLayer {
+    /// Creates the facts. `flags`: what requests the kernel, for messages. `pids`: processes whose loaded files are probed.
+    pub(super) fn new(flags: &str, stop: &Stop, pids: &[u32]) -> BegunLayer {
         BegunLayer {
-            flags: options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags),
+            flags: flags.to_owned(),
             stop: stop.clone(),
             known: HashMap::new(),
-            probes: Vec::new(),
-            of_rules: KnownProbes::of_processes(&options.pids),
+            of_rules: KnownProbes::of_processes(pids),
             contexts: Contexts::default(),
             tracked: Tracked::default(),
             named: Vec::new(),

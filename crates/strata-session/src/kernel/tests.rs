@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use strata_filter::Filter;
 use strata_kernel::catalog::EventName;
+use strata_kernel::cpu_samples;
 
+use super::event_selection::{check_filter, rules_of, Chosen};
 use super::*;
 use crate::output::folder::TraceFolder;
 use crate::scratch_tests::{context, Scratch};
@@ -136,7 +138,7 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
         layer
     };
     let mut one = layer();
-    assert_eq!((one.recorded_events(), one.is_default()), (Some(3), false));
+    assert_eq!(one.recorded_events(), Some(3));
     one.start();
     one.run();
     assert!(!one.is_broken());
@@ -152,9 +154,6 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
     assert!(report.is_filtered && !report.is_default);
     assert_eq!(ended.remarks, ["r"]);
     assert!(!ended.detaching.is_going_on());
-    // By default, rules that nobody wrote are not told.
-    let report = Box::new(layer().by_default()).end().own.kernel.unwrap();
-    assert!(report.is_default && report.rules.is_empty());
     // More problems than events: none is left, and no more.
     let mut few = layer();
     few.selected = 1;
@@ -163,7 +162,7 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
 
 #[test]
 fn layer_by_default_that_records_nothing_says_the_first_reason() {
-    let why = |layer: KernelLayer| layer.by_default_or_not().err().unwrap();
+    let why = |layer: KernelLayer| default_events::reason(&layer.nothing_attached());
     let none = why(KernelLayer::default());
     assert_eq!((none.why.as_str(), none.is_failure), ("it has none of the events", true));
     let problem = |reason: &str| EventProblem { event: "e".into(), reason: reason.into() };
@@ -184,16 +183,14 @@ fn rules_that_are_not_well_formed_are_said_before_anything_of_the_kernel_is_read
         let error = rules(&[rule]).err();
         assert!(matches!(error, Some(SessionError::KernelRules(_))), "'{rule}': {error:?}");
     }
-    let (mut layer, mut begun) =
-        (KernelLayer::default(), BegunLayer::new(&Options::default(), &Stop::new()));
-    let probes = vec!["uprobe:no".to_owned()];
-    let asked = KernelOptions { probes, ..KernelOptions::default() };
-    let error = layer.add_probes(&asked, &[], &mut begun).unwrap_err();
-    assert!(matches!(error, SessionError::Probe(_)) && begun.probes.is_empty(), "{error}");
+    let resolve = |texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        probes::resolve(&texts, &[]).unwrap_err()
+    };
+    let error = resolve(&["uprobe:no"]);
+    assert!(matches!(error, SessionError::Probe(_)), "{error}");
     // Among several, the wrong one is named.
-    let probes = vec!["uprobe:c:malloc".to_owned(), "uprobe:no".to_owned()];
-    let asked = KernelOptions { probes, ..KernelOptions::default() };
-    let error = layer.add_probes(&asked, &[], &mut begun).unwrap_err().in_a_line();
+    let error = resolve(&["uprobe:c:malloc", "uprobe:no"]).in_a_line();
     assert!(error.starts_with("rule 'uprobe:no': probe, column "), "{error}");
 }
 
@@ -213,7 +210,7 @@ fn event_of_several_rules_is_asked_what_one_of_them_asks_at_each_of_its_ends() {
         ("syscalls:close", None),
     ]);
     let mut chosen = Chosen::new(&rules.rules, &catalog).unwrap();
-    let mut begun = BegunLayer::new(&Options::default(), &Stop::new());
+    let mut begun = BegunLayer::new("", &Stop::new(), &[]);
     let events = begun.describe_all(&mut chosen, &catalog, &mut |_| ()).unwrap();
     let of = |name: &str| {
         let one = events.iter().find(|one| one.event.name == name).unwrap();
@@ -249,7 +246,7 @@ fn calls_that_need_not_have_waited_are_recorded_if_one_rule_asks_for_them() {
         (vec![bound("always", None), bound("syscalls:read", None)], 0, false),
     ] {
         let mut chosen = Chosen::new(&rules, &catalog).unwrap();
-        let mut begun = BegunLayer::new(&Options::default(), &Stop::new());
+        let mut begun = BegunLayer::new("", &Stop::new(), &[]);
         let events = begun.describe_all(&mut chosen, &catalog, &mut |_| ()).unwrap();
         let read = events.iter().find(|one| one.event.name == "read").unwrap();
         assert_eq!((read.slower, read.waited), (slower, waited), "{rules:?}");
@@ -292,7 +289,18 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     let scratch = Scratch::new("kernel-change");
     let context = context(TraceFolder::create(&scratch.0.join("t")).unwrap());
     let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
-    let asked = LayerRequest { options: &options, kernel: &kernel, context: &context, stop: &stop };
+    let wanted_first = Wanted::default();
+    let asked = LayerRequest {
+        options: &options,
+        kernel: &kernel,
+        wanted: &wanted_first,
+        context: &context,
+        stop: &stop,
+        flags: "",
+        may_change: true,
+        is_default: false,
+        has_applications: false,
+    };
     let mut layer = match KernelLayer::begin(&asked, &mut |_| ()) {
         Ok(layer) => layer,
         Err(error @ SessionError::Kernel { .. }) => return eprintln!("skip: {error}"),
@@ -403,7 +411,18 @@ fn begun_layer(scratch: &Scratch, name: &str, is_again: bool) -> Option<KernelLa
     let mut context = context(TraceFolder::create(&scratch.0.join(name)).unwrap());
     Arc::get_mut(&mut context).unwrap().is_again = is_again;
     let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
-    let asked = LayerRequest { options: &options, kernel: &kernel, context: &context, stop: &stop };
+    let wanted_first = Wanted::default();
+    let asked = LayerRequest {
+        options: &options,
+        kernel: &kernel,
+        wanted: &wanted_first,
+        context: &context,
+        stop: &stop,
+        flags: "",
+        may_change: true,
+        is_default: false,
+        has_applications: false,
+    };
     match KernelLayer::begin(&asked, &mut |_| ()) {
         Ok(layer) => Some(layer),
         Err(SessionError::Kernel { .. }) => None,

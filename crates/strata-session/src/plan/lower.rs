@@ -60,10 +60,18 @@ impl Plan {
         let no_context = |error: &dyn std::fmt::Display| PlanError::NoContext(error.to_string());
         Ok(match channel.layer {
             LayerOf::User => {
-                let (rules, filter) = lowered(&self.wanted(channel)?)?;
+                let wanted = self.wanted(channel)?;
+                let (rules, filter) = lowered(&wanted)?;
+                // A filter and a bound that all rules share are checked and reported by themselves.
+                let common = wanted.common_filter();
+                let (filter, spans_slower) = common.unwrap_or((filter, 0));
+                // A filter that no event of applications passes may be meant for the kernel's.
+                let kernel = self.records(LayerOf::Kernel).then(KernelOptions::default);
                 let options = Options {
                     rules: Some(rules),
                     filter,
+                    spans_slower,
+                    kernel: kernel.filter(|_| self.transient.is_foreground),
                     contexts: EventContexts::parse(&self.contexts(channel))
                         .map_err(|error| no_context(&error))?,
                     ..sized

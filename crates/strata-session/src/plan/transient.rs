@@ -2,6 +2,7 @@
 //! machines that it is connected to.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use strata_relay::Place;
 
@@ -13,8 +14,12 @@ use crate::report::NoKernel;
 /// machine's recorder does not wait. A session with any of it is not restored after a kill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transient {
+    /// True for `strata record` without `--background`: no other command reaches the session, so that nothing changes it.
+    pub is_foreground: bool,
     /// The command to run; it is recorded with all its descendants. Empty for no command.
     pub command: Vec<OsString>,
+    /// The exact time after which the session ends; a file has whole milliseconds.
+    pub duration: Option<Duration>,
     /// Running processes to record. If empty, all are recorded, unless there is a command.
     pub pids: Vec<u32>,
     /// True to record every process even if there is a command.
@@ -28,6 +33,8 @@ pub struct Transient {
     /// True if nobody has named an event of the kernel: its default events are recorded, or samples next to all
     /// tracepoints. Processes without tracepoints are recorded then, and rules of the kernel are not reported.
     pub kernel_by_default: bool,
+    /// The flags that ask for the kernel, for messages; empty if they are rules of a session.
+    pub kernel_flags: String,
     /// Why the kernel is not recorded, if it would have been by default.
     pub no_kernel: Option<NoKernel>,
     /// True if a probe is at a place within a function, which is right for the present file only.
@@ -42,7 +49,8 @@ impl Transient {
     /// Returns whether nothing of the session ends with its process, so that the session can be restored from its plan.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        self.is_of_any_process()
+        !self.is_foreground
+            && self.is_of_any_process()
             && !self.has_places
             && self.guests.is_empty()
             && self.relay.is_none()

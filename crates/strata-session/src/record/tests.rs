@@ -1,12 +1,15 @@
 use super::*;
+use crate::options::Options;
 use crate::options::{OptionsError, Rotation};
 use crate::output::chunks::ChunksOutput;
 use crate::output::describe::Machine;
 use crate::output::folder::FolderError;
 use crate::output::folder::{TimeStamp, TraceFolder};
 use crate::output::retention::Retention;
+use crate::plan::{Change, EnableEvents, LayerOf, PlanError, Transient, Until};
 use crate::record::command::{CommandError, Running};
 use crate::report::Report;
+use crate::report::EVERY_TRACEPOINT;
 use crate::report::{CommandEnd, EndReason};
 use crate::report::{
     LayerReport, NotReached, ProcessReport, RecordingTarget, RuleReport, KERNEL, USER,
@@ -15,6 +18,7 @@ use crate::scratch_tests::Scratch;
 use crate::session::disk::MinFree;
 use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
+use crate::session::resources::Resources;
 use crate::session::rotation::Rotations;
 use crate::session::shared_state::Shared;
 use crate::session::state::SessionState;
@@ -23,11 +27,12 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use strata_collect::{Keep, Monitor};
 use strata_ctf::end_mark::EndMark;
+use strata_kernel::CallStacks;
 use strata_model::TimeSource;
 
 /// Returns a folder for one test's trace that does not exist yet.
@@ -43,6 +48,35 @@ fn options(name: &str, command: &[&str]) -> Options {
         min_free: MinFree::NONE,
         ..Options::default()
     }
+}
+
+/// Returns the plan of a recording of all tracepoints with these options.
+fn plan(options: &Options) -> Plan {
+    let mut plan = Plan::new(options.hold, options.output.clone());
+    plan.transient = Transient {
+        command: options.command.clone(),
+        pids: options.pids.clone(),
+        everyone: options.everyone,
+        ..Transient::default()
+    };
+    plan.min_free = Some(options.min_free);
+    plan.until = Until {
+        duration_ms: options.duration.map(|time| u64::try_from(time.as_millis()).unwrap()),
+        max_bytes: options.max_bytes,
+    };
+    let all = Change::EnableEvent(EnableEvents {
+        layer: LayerOf::User,
+        channel: None,
+        rules: vec![EVERY_TRACEPOINT.to_owned()],
+        filter: None,
+        exclude: Vec::new(),
+        stack: CallStacks::None,
+        sample: None,
+        probe: false,
+        slower_ns: None,
+    });
+    let plan = plan.changed(&all).unwrap();
+    Plan { num_subbuf: options.is_size_given.then_some(options.nr_subbufs), ..plan }
 }
 
 /// Ends our child process, which was left running.
@@ -67,7 +101,7 @@ fn asked_to_stop_and(
     also: &mut dyn FnMut(&Notice, &[Notice]),
 ) -> (Report, Vec<Notice>) {
     let (mut notices, stop) = (Vec::new(), Stop::new());
-    let mut recording = record(options, &stop, &mut |notice| {
+    let mut recording = record(plan(options), false, &stop, &mut |notice| {
         if matches!(notice, Notice::Started { .. }) {
             signals.iter().for_each(|&signal| stop.request(signal));
         }
@@ -85,7 +119,7 @@ fn record_that_is_asked_to_stop_before_it_begins_does_not_run_the_command() {
     let stop = Stop::new();
     stop.request(libc::SIGTERM);
     let options = options("before", &["touch", ran.to_str().unwrap()]);
-    let error = record(&options, &stop, &mut |_| ()).unwrap_err();
+    let error = record(plan(&options), false, &stop, &mut |_| ()).unwrap_err();
     assert!(matches!(error, SessionError::Stopped(Some(libc::SIGTERM))), "{error}");
     assert!(!ran.exists() && !output("before").exists());
 }
@@ -105,18 +139,22 @@ fn record_of_a_command_without_tracepoints_leaves_no_folder() {
 
 #[test]
 fn record_that_cannot_begin_leaves_no_folder() {
-    let error = record(&options("absent", &["/no/such/command"]), &Stop::new(), &mut |_| ());
-    let error = error.unwrap_err();
+    let options_of_none = options("absent", &["/no/such/command"]);
+    let error = record(plan(&options_of_none), false, &Stop::new(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, SessionError::Command(CommandError::NotFound { .. })), "{error}");
     assert!(!output("absent").exists());
 
-    let options = Options { nr_subbufs: 3, ..options("odd", &["true"]) };
-    let error = record(&options, &Stop::new(), &mut |_| ()).unwrap_err();
-    assert!(matches!(error, SessionError::Options(OptionsError::Subbufs { .. })), "{error}");
+    let options = Options { nr_subbufs: 3, is_size_given: true, ..options("odd", &["true"]) };
+    let error = record(plan(&options), false, &Stop::new(), &mut |_| ()).unwrap_err();
+    let is_of_number = matches!(
+        error,
+        SessionError::Plan(PlanError::Sizes { why: OptionsError::Subbufs { .. }, .. })
+    );
+    assert!(is_of_number, "{error}");
     assert!(!output("odd").exists());
 
     let options = Options { output: Some("/dev/null".into()), ..Options::default() };
-    let error = record(&options, &Stop::new(), &mut |_| ()).unwrap_err();
+    let error = record(plan(&options), false, &Stop::new(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, SessionError::Folder(FolderError::NotFolder { .. })), "{error}");
 }
 
@@ -477,7 +515,7 @@ fn record_into_a_folder_with_something_in_it_runs_nothing_and_touches_nothing() 
         output: Some(scratch.0.clone()),
         ..options("unused", &["touch", ran.to_str().unwrap()])
     };
-    let error = record(&options, &Stop::new(), &mut |_| ()).unwrap_err();
+    let error = record(plan(&options), false, &Stop::new(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, SessionError::Folder(FolderError::NotEmpty { .. })), "{error}");
     let names: Vec<_> =
         std::fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -523,18 +561,23 @@ fn status_is_answered_while_it_records_and_while_it_ends() {
             status
         });
         let mut ending = None;
-        let recording = record_with(&options, &stop, &orders, &mut |notice| {
+        let at_once = AtOnce { may_lack_kernel: false, is_ready: || () };
+        let (plan, left) = (plan(&options), LeftByKilled::default());
+        let mut notify = |notice| {
             if notice == Notice::Stopping {
                 ending = Some(controls.status().unwrap());
             }
-        });
+        };
+        let keep: &dyn Fn(Plan) = &|_| ();
+        let how = (Some(&at_once), keep);
+        let recording = daemon::run("", plan, left, how, &stop, &orders, &mut notify);
         // Else a recording that has failed leaves the one who asks waiting.
         drop(orders);
         assert_eq!(recording.unwrap().report.end, EndReason::Asked(None));
         let status = asking.join().unwrap().unwrap();
         assert_eq!(status.state, SessionState::Recording);
         assert_eq!(status.output.map(PathBuf::from), options.output);
-        assert!(!status.has_plan && status.seconds.is_some() && status.channels.is_empty());
+        assert!(status.has_plan && status.seconds.is_some() && status.channels.len() == 1);
         ending.unwrap()
     });
     assert_eq!(ending.state, SessionState::Stopping);

@@ -39,24 +39,6 @@ pub(crate) enum ControlRequest {
     Plan(ReplyTo<Plan>),
 }
 
-impl ControlRequest {
-    /// Refuses the request for this reason.
-    pub(crate) fn refuse(self, why: &str) {
-        let why = why.to_owned();
-        let _ = match self {
-            ControlRequest::Snapshot(asked) => asked.reply.send(Err(why)).is_ok(),
-            ControlRequest::Start(reply)
-            | ControlRequest::Pause(reply)
-            | ControlRequest::Change(_, reply) => reply.send(Err(why)).is_ok(),
-            ControlRequest::Rotate(reply) | ControlRequest::Settle(_, reply) => {
-                reply.send(Err(why)).is_ok()
-            }
-            ControlRequest::Status(reply) => reply.send(Err(why)).is_ok(),
-            ControlRequest::Plan(reply) => reply.send(Err(why)).is_ok(),
-        };
-    }
-}
-
 /// The sender of requests to a recording. Clones send to the same recording.
 #[derive(Clone, Debug)]
 pub struct Controls {
@@ -222,7 +204,7 @@ impl Controls {
     /// Returns the plan.
     ///
     /// # Errors
-    /// The recording has ended, or has no plan.
+    /// The recording has ended.
     pub fn plan(&self) -> Result<Plan, String> {
         self.ask(ControlRequest::Plan)
     }

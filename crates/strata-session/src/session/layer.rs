@@ -124,6 +124,26 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// Returns the rules that do not exclude.
+    pub(crate) fn selecting(&self) -> impl Iterator<Item = &LayerRule> {
+        self.rules.iter().filter(|rule| !rule.text.starts_with('!'))
+    }
+
+    /// Returns whether all rules share one filter: they are of one request. A part of that filter that no event of one
+    /// rule passes is then no mistake if an event of another rule does.
+    pub(crate) fn has_one_filter(&self) -> bool {
+        let of = |rule: &LayerRule| (rule.filter.clone(), rule.is_of_calls);
+        let Some(first) = self.selecting().next().map(of) else { return false };
+        (first.0.is_some() || first.1) && self.selecting().all(|rule| of(rule) == first)
+    }
+
+    /// Returns the filter and the bound on durations \[ns\] that all rules share; `None` if they differ.
+    pub(crate) fn common_filter(&self) -> Option<(Option<Filter>, u64)> {
+        let of = |rule: &LayerRule| (rule.filter.clone(), rule.slower.unwrap_or(0));
+        let first = self.selecting().next().map(of)?;
+        self.selecting().all(|rule| of(rule) == first).then_some(first)
+    }
+
     /// Returns whether the request has tracked processes, or contexts other than the one that every record has.
     pub(crate) fn is_more_than_rules(&self) -> bool {
         self.contexts.iter().any(|name| name != "vtid") || self.tracked != Tracked::default()

@@ -32,8 +32,7 @@ pub struct Status {
     pub state: SessionState,
     /// Time since the session's first start \[s\].
     pub seconds: Option<f64>,
-    /// False for `strata record` with options that no plan can hold. Such a session is not restored after a kill, and nor
-    /// is one whose plan has a command or processes by number.
+    /// Always true, for scripts of the time in which some recordings had no plan.
     pub has_plan: bool,
     /// The process of the command, if the session runs one.
     pub command: Option<u32>,
@@ -273,7 +272,6 @@ pub(crate) struct StatusFacts<'a> {
     pub(crate) state: SessionState,
     /// Time of the session's first start.
     pub(crate) since: Option<Instant>,
-    pub(crate) has_plan: bool,
     pub(crate) command: Option<u32>,
     /// True for a flight recorder.
     pub(crate) holds: bool,
@@ -331,7 +329,7 @@ impl StatusFacts<'_> {
         Status {
             state: self.state,
             seconds: self.since.map(|since| since.elapsed().as_secs_f64()),
-            has_plan: self.has_plan,
+            has_plan: true,
             command: self.command,
             mode: if self.holds { "snapshot" } else { "files" },
             output: resources.output().map(|path| path.to_string_lossy().into_owned()),

@@ -207,10 +207,10 @@ fn layer(context: &Arc<Context>, name: &'static str, channel: Channel) -> Box<dy
 }
 
 fn begun(context: &Arc<Context>, layers: Vec<Box<dyn Layer>>) -> Session {
-    let mut session = Session::create(Arc::clone(context), layers);
-    session.start();
-    session.begun(None);
-    session.run(&mut |_| std::ops::ControlFlow::Continue(()));
+    let mut session = Session::create(Arc::clone(context));
+    let layers = layers.into_iter().map(|layer| (layer, None)).collect();
+    let tell: &mut Tell<'_> = &mut |_| std::ops::ControlFlow::Continue(());
+    session.add(layers, &mut |_| Ok(None), tell).unwrap();
     session
 }
 

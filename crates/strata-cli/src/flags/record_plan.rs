@@ -1,5 +1,7 @@
-//! The plan of a session of `strata record --background NAME`, which can be changed, and from which a killed session is
-//! made again, unless a flag ends with the process.
+//! The plan of `strata record`, in the foreground and with `--background NAME`. In the background the session can be
+//! changed, and a killed one is made again from its plan, unless a flag ends with the process.
+
+use std::time::Duration;
 
 use anyhow::bail;
 use strata_kernel::{uprobe, CallStacks};
@@ -7,9 +9,10 @@ use strata_session::options::FLUSH;
 use strata_session::plan::{
     Change, ContextChange, EnableEvents, LayerOf, Loss, Plan, Transient, Until,
 };
-use strata_session::preload;
 use strata_session::report::{NoKernel, EVERY_TRACEPOINT};
-use strata_session::{kernel_by_default, MinFree, Retention, DEFAULT_KERNEL_RULES};
+use strata_session::{
+    kernel_by_default, preload, wants_default_kernel, MinFree, Retention, DEFAULT_KERNEL_RULES,
+};
 
 use super::probes::for_session;
 use super::sessions::{sampling, split};
@@ -18,7 +21,7 @@ use super::{CtfFlag, ModeFlag, RecordFlags};
 /// The event of a thread that leaves its CPU.
 const SWITCH: &str = "sched_switch";
 
-/// The plan of a session that stays, with remarks.
+/// The plan of a recording, with remarks.
 #[derive(Debug)]
 pub struct Planned {
     /// The plan of the session.
@@ -27,8 +30,12 @@ pub struct Planned {
     pub may_lack_kernel: bool,
     /// Why the kernel is not recorded, if that is known.
     pub no_kernel: Option<NoKernel>,
-    /// Messages on what will be recorded less than was requested.
-    pub remarks: Vec<String>,
+    /// Functions of the hypervisor that cannot be recorded.
+    pub hypervisor: Option<String>,
+    /// Why `--libc` records nothing of the command, if that is known.
+    pub no_preload: Option<String>,
+    /// Probes of which a part is not recorded.
+    pub probes: Vec<String>,
 }
 
 impl RecordFlags {
@@ -73,75 +80,134 @@ impl RecordFlags {
     fn plan(&self) -> anyhow::Result<Planned> {
         let pids: Vec<u32> = self.processes()?.into_iter().map(|(_, pid)| pid).collect();
         let mut options = self.options(pids.clone())?;
-        let mut remarks: Vec<String> = self.add_hypervisor(&mut options)?.into_iter().collect();
+        let hypervisor = self.add_hypervisor(&mut options)?;
         options.check()?;
-        if self.has_command() && !self.libc.is_empty() {
-            remarks.extend(preload::hint(&self.command, &self.libc));
-        }
-        let named = [self.user.clone(), preload::selecting(&self.libc)].concat();
-        let left_out = preload::left_out(&self.libc, &self.user);
-        let user = match (options.records_applications(), named.is_empty()) {
-            (false, _) => Vec::new(),
-            (true, true) => split(LayerOf::User, &[EVERY_TRACEPOINT.to_owned()])?,
-            (true, false) => {
-                let rules = split(LayerOf::User, &named)?;
-                // Exclusions alone exclude from what is recorded without rules. A session adds later rules to these.
-                let is_selecting = rules.iter().any(|rule| !rule.starts_with('!'));
-                let all = (!is_selecting).then(|| EVERY_TRACEPOINT.to_owned());
-                all.into_iter().chain(rules).collect()
-            }
-        };
-        let asked = options.kernel.as_ref().map(|kernel| &kernel.probes[..]).unwrap_or_default();
-        let probes = for_session(asked)?;
+        let kernel = options.kernel.as_ref();
+        let asked = kernel.map(|kernel| &kernel.probes[..]).unwrap_or_default();
         // Report a probe that cannot be made before there is a session.
-        remarks.extend(strata_session::resolve_probes(&probes, &pids)?.remarks);
-        let by_default = options.kernel.as_ref().filter(|kernel| kernel.is_default());
+        let resolved = strata_session::resolve_probes(asked, &pids)?;
+        let probes = for_session(asked)?;
+        let by_default = kernel.filter(|kernel| kernel.is_default());
         let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
-        let is_samples_only = options.kernel.as_ref().is_some_and(|kernel| kernel.samples_only);
-        let is_by_default = by_default.is_some() || is_samples_only && options.rules.is_none();
+        let is_samples_only = kernel.is_some_and(|kernel| kernel.samples_only);
         let mut no_kernel = None;
-        let kernel = match (&options.kernel, by_default.map(|_| kernel_by_default(&options))) {
-            (_, Some(Ok(rules))) => rules,
-            (_, Some(Err(why))) if may_lack_kernel => {
-                no_kernel = Some(why);
-                Vec::new()
-            }
-            (_, Some(Err(_))) => split(LayerOf::Kernel, &DEFAULT_KERNEL_RULES.map(str::to_owned))?,
+        let rules = match (kernel, by_default) {
+            (_, Some(_)) if !wants_default_kernel(&pids) => Vec::new(),
+            (_, Some(_)) => match kernel_by_default(&options) {
+                Ok(rules) => rules,
+                Err(why) if may_lack_kernel => {
+                    no_kernel = Some(why);
+                    Vec::new()
+                }
+                Err(_) => split(LayerOf::Kernel, &DEFAULT_KERNEL_RULES.map(str::to_owned))?,
+            },
             (Some(kernel), None) if !kernel.rules.is_empty() => {
                 split(LayerOf::Kernel, &kernel.rules)?
             }
             _ => Vec::new(),
         };
-        let filter = options.filter.as_ref().map(|filter| filter.text().to_owned());
+        let mut plan = Plan::new(self.snapshot, self.output.clone());
+        plan.transient = Transient {
+            is_foreground: self.background.is_none(),
+            command: self.command.clone(),
+            duration: self.duration,
+            everyone: self.all,
+            all_processes: self.all_processes,
+            libc: self.libc.clone(),
+            wait_descendants: self.wait_descendants,
+            kernel_by_default: by_default.is_some() || is_samples_only && options.rules.is_none(),
+            kernel_flags: kernel.map(|kernel| kernel.flags()).unwrap_or_default(),
+            no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
+            has_places: self.has_places(),
+            guests: self.guest.clone(),
+            relay: self.relay.relay.clone(),
+            pids,
+        };
+        self.add_settings(&mut plan)?;
+        let is_default = by_default.is_some();
+        let changes = self.changes(options.records_applications(), (rules, is_default), probes)?;
+        let mut plan = plan.changed(&Change::Several(changes))?;
+        let flush = self.live.flush(self.flush);
+        for channel in &mut plan.channels {
+            let overwrites = matches!(self.mode, ModeFlag::Overwrite) && !self.snapshot;
+            channel.mode = overwrites.then_some(Loss::Overwrite);
+            channel.flush_ms = (flush != FLUSH).then(|| milliseconds(flush));
+            if channel.layer == LayerOf::Kernel {
+                channel.subbuf_size = self.kernel_subbuf_size;
+                channel.num_subbuf = self.kernel_num_subbuf;
+            }
+        }
+        plan.check()?;
+        let has_preload = self.has_command() && !self.libc.is_empty();
+        let no_preload = has_preload.then(|| preload::hint(&self.command, &self.libc)).flatten();
+        let probes = resolved.remarks;
+        Ok(Planned { plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes })
+    }
+
+    /// Sets what does not depend on rules.
+    ///
+    /// # Errors
+    /// The spool is too small.
+    fn add_settings(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        (plan.keep, plan.stack) = (self.keep, self.stack.unwrap_or_default().without_copy());
+        (plan.argv_bytes, plan.to) = (self.argv_bytes, self.relay.to()?);
+        plan.ctf2 = matches!(self.ctf, CtfFlag::Two);
+        (plan.no_vtid, plan.lttng_env) = (self.no_vtid, self.lttng_env);
+        (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
+        (plan.rotation, plan.max_memory) = (self.rotate.rotation(), self.max_memory);
+        plan.retention = self.retention();
+        plan.until =
+            Until { duration_ms: self.duration.map(milliseconds), max_bytes: self.max_size };
+        plan.min_free = (self.min_free != MinFree::default()).then_some(self.min_free);
+        Ok(())
+    }
+
+    /// Returns the rules, probes and contexts as changes of an empty plan.
+    fn changes(
+        &self,
+        records_applications: bool,
+        (kernel, is_default): (Vec<String>, bool),
+        probes: Vec<String>,
+    ) -> anyhow::Result<Vec<Change>> {
+        let named = [self.user.clone(), preload::selecting(&self.libc)].concat();
+        let user = match (records_applications, named.is_empty()) {
+            (false, _) => Vec::new(),
+            (true, true) => split(LayerOf::User, &[EVERY_TRACEPOINT.to_owned()])?,
+            (true, false) => split(LayerOf::User, &named)?,
+        };
+        let left_out = preload::left_out(&self.libc, &self.user);
+        let filter = self.filter.as_ref().map(|filter| filter.text().to_owned());
         let stack = self.stack.unwrap_or_default();
         // Of the default events only one has the copy, as docs/guide/stacks.md says.
-        let stack_of = |layer, rules: &[String]| match (layer, by_default) {
-            (LayerOf::User, _) => CallStacks::None,
-            (_, Some(_)) if rules != [SWITCH] => stack.without_copy(),
-            _ => stack,
+        let stack_of = |layer, rules: &[String]| match layer {
+            LayerOf::User => CallStacks::None,
+            LayerOf::Kernel if is_default && rules != [SWITCH] => stack.without_copy(),
+            LayerOf::Kernel => stack,
         };
         let events = |layer, rules: Vec<String>, filter, exclude, probe: bool| {
-            let (channel, stack, sample) = (None, stack_of(layer, &rules), None);
-            let excludes = |rule: &String| rule.starts_with('!');
-            let is_slow = !probe && !rules.iter().any(excludes);
+            let is_slow = !probe && !rules.iter().any(|rule| rule.starts_with('!'));
             Change::EnableEvent(EnableEvents {
                 layer,
-                channel,
-                rules,
+                channel: None,
                 filter,
                 exclude,
-                stack,
-                sample,
+                stack: stack_of(layer, &rules),
+                sample: None,
                 probe,
                 slower_ns: self.slower.filter(|_| is_slow),
+                rules,
             })
         };
         let mut changes = Vec::new();
         for (layer, rules, contexts) in
             [(LayerOf::User, user, &self.context), (LayerOf::Kernel, kernel, &self.kernel_context)]
         {
-            let (excluding, selecting): (Vec<String>, Vec<String>) =
+            let (excluding, mut selecting): (Vec<String>, Vec<String>) =
                 rules.into_iter().partition(|rule| rule.starts_with('!'));
+            // Exclusions alone exclude from what is recorded without rules. A session adds later rules to these.
+            if layer == LayerOf::User && selecting.is_empty() && !excluding.is_empty() {
+                selecting.push(EVERY_TRACEPOINT.to_owned());
+            }
             let exclude = if layer == LayerOf::User { left_out.clone() } else { Vec::new() };
             for (rules, filter, exclude) in
                 [(selecting, filter.clone(), exclude), (excluding, None, Vec::new())]
@@ -156,57 +222,26 @@ impl RecordFlags {
                 changes.push(events(layer, probes.clone(), filter.clone(), Vec::new(), true));
             }
             if let (LayerOf::Kernel, Some(rate)) = (layer, self.sample) {
-                changes.push(sampling(rate, None, stack));
+                changes.push(sampling(rate, None, stack, filter.clone()));
             }
             if !contexts.is_empty() {
-                let names = contexts.iter().flat_map(|list| list.split(','));
-                let contexts = names.map(|name| name.trim().to_owned()).collect();
+                let mut names: Vec<String> = Vec::new();
+                for name in contexts.iter().flat_map(|list| list.split(',')).map(str::trim) {
+                    if !names.iter().any(|one| one == name) {
+                        names.push(name.to_owned());
+                    }
+                }
+                let contexts = names;
                 changes.push(Change::AddContext(ContextChange { layer, channel: None, contexts }));
             }
         }
-        let mut plan = Plan::new(self.snapshot, self.output.clone());
-        (plan.keep, plan.stack) = (self.keep, stack.without_copy());
-        (plan.argv_bytes, plan.to) = (self.argv_bytes, self.relay.to()?);
-        plan.ctf2 = matches!(self.ctf, CtfFlag::Two);
-        (plan.no_vtid, plan.lttng_env) = (self.no_vtid, self.lttng_env);
-        (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
-        (plan.rotation, plan.max_memory) = (self.rotate.rotation(), self.max_memory);
-        plan.retention = self.retention();
-        let duration = self.duration.map(|time| time.as_nanos().div_ceil(1_000_000));
-        let duration_ms = duration.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
-        plan.until = Until { duration_ms, max_bytes: self.max_size };
-        plan.min_free = (self.min_free != MinFree::default()).then_some(self.min_free);
-        plan.transient = Transient {
-            command: self.command.clone(),
-            pids,
-            everyone: self.all,
-            all_processes: self.all_processes,
-            libc: self.libc.clone(),
-            wait_descendants: self.wait_descendants,
-            kernel_by_default: is_by_default,
-            no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
-            has_places: self.has_places(),
-            guests: self.guest.clone(),
-            relay: self.relay.relay.clone(),
-        };
-        let mut plan = plan.changed(&Change::Several(changes))?;
-        for channel in &mut plan.channels {
-            let overwrites = matches!(self.mode, ModeFlag::Overwrite) && !self.snapshot;
-            channel.mode = overwrites.then_some(Loss::Overwrite);
-            let flush = u64::try_from(self.flush.as_millis()).unwrap_or(u64::MAX);
-            channel.flush_ms = (self.flush != FLUSH).then_some(flush);
-            if channel.layer == LayerOf::Kernel {
-                channel.subbuf_size = self.kernel_subbuf_size;
-                channel.num_subbuf = self.kernel_num_subbuf;
-            }
-        }
-        plan.check()?;
-        Ok(Planned { plan, may_lack_kernel, no_kernel, remarks })
+        Ok(changes)
     }
 
     /// Returns what ends with the session's process, if anything does: a session with it is not made again after a kill.
     pub fn ends_with_process(&self) -> Option<&'static str> {
-        self.first_that_ends().map(|(flag, _)| flag)
+        let foreground = self.background.is_none().then_some("no --background");
+        foreground.or(self.first_that_ends().map(|(flag, _)| flag))
     }
 
     fn has_places(&self) -> bool {
@@ -239,6 +274,12 @@ impl RecordFlags {
         let first = all.into_iter().find(|(_, is_given, _)| *is_given);
         first.map(|(flag, _, why)| (flag, why))
     }
+}
+
+/// Converts a time to milliseconds, rounded up.
+fn milliseconds(time: Duration) -> u64 {
+    let ms = time.as_nanos().div_ceil(1_000_000);
+    u64::try_from(ms).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -277,6 +318,9 @@ mod tests {
         assert_eq!(rules(&["-k", "read,!write"]), [kernel(&["read", "!write"])]);
         assert_eq!(rules(&["-u", "a:*,b:c", "-u", "!a:x"]), [user(&["a:*", "b:c", "!a:x"])]);
         assert_eq!(rules(&["--no-kernel"]), [user(&["*:*"])]);
+        assert_eq!(rules(&["-u", "!a:*"]), [user(&["*:*", "!a:*"])]);
+        let but_read = rules(&["-k", "!read"]);
+        assert_eq!(but_read[1], kernel(&["default", "!read"]), "{but_read:?}");
         let both = rules(&["-u", "a:*", "-k", "sched_switch"]);
         assert_eq!(both, [user(&["a:*"]), kernel(&["sched_switch"])]);
         let default = rules(&[]);
@@ -348,9 +392,9 @@ mod tests {
         // Without --keep it is recorded all the same, and not made again after a kill.
         for words in [
             &["--probe", "uprobe:c:malloc+4"][..],
-            &["-p", "1", "--probe", "uprobe:c:malloc"],
             &["--relay", "tcp:host:1"],
             &["--guest", "web=tcp:host:1"],
+            &["-p", "1", "--probe", "uprobe:c:malloc"],
         ] {
             assert!(!planned(words).unwrap().plan.transient.is_none(), "{words:?}");
         }
