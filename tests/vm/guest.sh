@@ -26,7 +26,7 @@ for_guest() {
 compile() {
 	local include=(-Iring/include -Iabi/include) mode plain=(-std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE)
 	for mode in discard overwrite; do
-		clang -O2 -g -target bpf -mcpu=v3 -ffreestanding "${include[@]}" \
+		clang -O2 -g -target bpf -D__TARGET_ARCH_x86 -mcpu=v3 -ffreestanding "${include[@]}" \
 			-I"/usr/include/$(gcc -print-multiarch)" "-DSTRESS_LOSS_MODE=STRATA_RING_${mode^^}" \
 			-c ring/check/bpf/stress.bpf.c -o "$parts/$mode.o" || return 1
 	done

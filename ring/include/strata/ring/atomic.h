@@ -7,7 +7,7 @@
  * where a 64-bit field holds the identity of a checked object. Nothing else of the library knows.
  *
  * __bpf__: what a BPF program has (clang -target bpf -ffreestanding), where the verifier looks at each
- * access. Its atomics are all sequentially consistent; see below for its loads and stores.
+ * access: see atomic_bpf.h.
  *
  * Three families:
  *   strata_load_*, strata_store_*, strata_cas_*, strata_add_*   between any two CPUs
@@ -97,67 +97,7 @@ int mc_peek(void *dst, const void *src, size_t n);
 
 #elif defined(__bpf__)
 
-/*
- * clang 19 knows no acquire and release for BPF: a load or store that the compiler may not move, which
- * is enough where the JIT makes one x86 instruction of it. On machines that order less, a consumer on
- * another CPU could see them the other way round; strata-kernel refuses those.
- */
-STRATA_INLINE uint64_t strata_bpf_load(const uint64_t *p)
-{
-	uint64_t v = *(const volatile uint64_t *)p;
-
-	__asm__ volatile("" : : : "memory");
-	return v;
-}
-
-STRATA_INLINE void strata_bpf_store(uint64_t *p, uint64_t v)
-{
-	__asm__ volatile("" : : : "memory");
-	*(volatile uint64_t *)p = v;
-}
-
-STRATA_INLINE int strata_bpf_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
-{
-	uint64_t old = *expected, found = __sync_val_compare_and_swap(p, old, desired);
-
-	/* Otherwise the compiler converts the success of the operation to a number, and compares that. */
-	STRATA_HERE(found);
-	*expected = found;
-	return found == old;
-}
-
-/* @n is a constant. Whole words wherever they lie, which memcpy() would store byte by byte. */
-STRATA_INLINE void strata_bpf_copy(void *to, const void *from, size_t n)
-{
-	unsigned char *dst = (unsigned char *)to;
-	const unsigned char *src = (const unsigned char *)from;
-
-	for (; n >= 8; n -= 8, dst += 8, src += 8)
-		*(volatile uint64_t *)(void *)dst = *(const volatile uint64_t *)(const void *)src;
-	if (n & 4) {
-		*(volatile uint32_t *)(void *)dst = *(const volatile uint32_t *)(const void *)src;
-		dst += 4;
-		src += 4;
-	}
-	if (n & 2) {
-		*(volatile uint16_t *)(void *)dst = *(const volatile uint16_t *)(const void *)src;
-		dst += 2;
-		src += 2;
-	}
-	if (n & 1)
-		*(volatile unsigned char *)dst = *(const volatile unsigned char *)src;
-}
-
-#define STRATA_ATOMIC_INIT(p, v)      strata_bpf_store((p), (v))
-#define STRATA_ATOMIC_LOAD(p, o)      strata_bpf_load(p)
-#define STRATA_ATOMIC_STORE(p, v, o)  strata_bpf_store((p), (v))
-#define STRATA_ATOMIC_HINT(p, v, o)   strata_bpf_store((p), (v))
-#define STRATA_ATOMIC_CAS(p, e, d, o) strata_bpf_cas((p), (e), (d))
-#define STRATA_ATOMIC_ADD(p, v, o)    __sync_fetch_and_add((p), (v))
-#define STRATA_ATOMIC_FENCE(o)	      __asm__ volatile("" : : : "memory")
-#define STRATA_PLAIN_WRITE(d, s, n)   strata_bpf_copy((d), (s), (n))
-#define STRATA_PLAIN_READ(d, s, n)    strata_bpf_copy((d), (s), (n))
-#define STRATA_PLAIN_PEEK(d, s, n)    strata_bpf_copy((d), (s), (n))
+#include <strata/ring/atomic_bpf.h>
 
 #else /* production */
 
