@@ -27,11 +27,11 @@ struct strata_pollfd {
 _Static_assert(sizeof(struct strata_pollfd) * STRATA_ABI_KERNEL_POLL_MAX <= STRATA_COPY_MAX,
 	       "poll");
 
-/* The layout of struct epoll_event on x86-64, for programs of 64 and of 32 bits. */
+/* The layout of struct epoll_event, for programs of 64 and of 32 bits. */
 struct strata_epoll_event {
 	uint32_t events;
 	uint64_t data;
-} __attribute__((packed));
+} STRATA_ARCH_EPOLL_EVENT;
 
 /* Begins a list in the scratch memory, and returns its place. */
 STRATA_INLINE uint32_t strata_list_begin(struct strata_scratch *scratch)

@@ -67,7 +67,7 @@ STRATA_INLINE void move_executed(struct strata_scratch *scratch, const struct pt
 		if (s->kind[i] == STRATA_ABI_KERNEL_ARG_PATH)
 			scratch->argument[i] = path.address;
 		else if (s->kind[i] == STRATA_ABI_KERNEL_ARG_STRINGS)
-			scratch->argument[i] = regs->sp + (is_compat() ? 4 : 8);
+			scratch->argument[i] = strata_arch_sp(regs) + (is_compat() ? 4 : 8);
 	}
 }
 

@@ -12,6 +12,8 @@
 
 #define AT_ONCE_WORDS  (STRATA_ABI_KERNEL_READS_MAX / 4)
 #define AT_ONCE_EVENTS 4u
+#define EVENT_WORDS    (sizeof(struct strata_epoll_event) / 4)
+#define EVENT_DATA     (__builtin_offsetof(struct strata_epoll_event, data) / 4)
 #define EMPTY_ADDRESS  5u /* bytes of SOCKADDR without an address */
 
 /* The one argument of a call that points to memory, and where its @bytes go in the payload. */
@@ -71,10 +73,13 @@ record_entry_at_once(const struct pt_regs *regs, const volatile struct strata_ab
 	if (event.contexts ||
 	    (STRATA_ONCE(uint64_t, control.unread) && strata_current()->bpf_storage))
 		return 0;
-	if (!is_at_once(&read, s, 0, regs->di, 0) || !is_at_once(&read, s, 1, regs->si, 0) ||
-	    !is_at_once(&read, s, 2, regs->dx, 0) ||
-	    !is_at_once(&read, s, 3, regs->r10, regs->si) ||
-	    !is_at_once(&read, s, 4, regs->r8, 0) || !is_at_once(&read, s, 5, regs->r9, 0))
+	if (!is_at_once(&read, s, 0, strata_arch_argument(regs, 0), 0) ||
+	    !is_at_once(&read, s, 1, strata_arch_argument(regs, 1), 0) ||
+	    !is_at_once(&read, s, 2, strata_arch_argument(regs, 2), 0) ||
+	    !is_at_once(&read, s, 3, strata_arch_argument(regs, 3),
+			strata_arch_argument(regs, 1)) ||
+	    !is_at_once(&read, s, 4, strata_arch_argument(regs, 4), 0) ||
+	    !is_at_once(&read, s, 5, strata_arch_argument(regs, 5), 0))
 		return 0;
 	bytes = strata_opaque(read.bytes);
 	if (bytes > sizeof(word))
@@ -86,7 +91,7 @@ record_entry_at_once(const struct pt_regs *regs, const volatile struct strata_ab
 	if (error)
 		return error != -EAGAIN;
 	write_numbers(r.slot.cursor, s, regs);
-	write_timeout(r.slot.cursor, s, 3, regs->r10);
+	write_timeout(r.slot.cursor, s, 3, strata_arch_argument(regs, 3));
 	to = r.slot.cursor + (uint8_t)read.place;
 	for (i = 0; i < AT_ONCE_WORDS; i++) {
 		if (4 * i + 4 > bytes)
@@ -108,15 +113,16 @@ STRATA_INLINE void write_events(unsigned char *to, const uint32_t *word, uint64_
 	for (i = 0; i < AT_ONCE_EVENTS; i++) {
 		if (i >= n)
 			break;
-		*(volatile uint32_t *)(void *)(to + 4 * i) = word[3 * i];
+		*(volatile uint32_t *)(void *)(to + 4 * i) = word[EVENT_WORDS * i];
 	}
 	to += 4 * n;
 	*(volatile unsigned char *)to++ = (unsigned char)n;
 	for (i = 0; i < AT_ONCE_EVENTS; i++) {
 		if (i >= n)
 			break;
-		*(volatile uint32_t *)(void *)(to + 8 * i) = word[3 * i + 1];
-		*(volatile uint32_t *)(void *)(to + 8 * i + 4) = word[3 * i + 2];
+		*(volatile uint32_t *)(void *)(to + 8 * i) = word[EVENT_WORDS * i + EVENT_DATA];
+		*(volatile uint32_t *)(void *)(to + 8 * i + 4) =
+			word[EVENT_WORDS * i + EVENT_DATA + 1];
 	}
 }
 
@@ -126,7 +132,7 @@ record_exit_at_once(const unsigned long long *context,
 		    const volatile struct strata_abi_kernel_syscall *s, uint64_t pid_tgid)
 {
 	uint32_t which = s->flags / STRATA_ABI_KERNEL_CALL_GIVES_AT & 7,
-		 word[3 * AT_ONCE_EVENTS] = { 0 };
+		 word[EVENT_WORDS * AT_ONCE_EVENTS] = { 0 };
 	uint64_t address = 0, n = 0;
 	uint32_t is_events, bytes;
 	struct strata_record r;
@@ -141,7 +147,8 @@ record_exit_at_once(const unsigned long long *context,
 		if (address)
 			n = strata_opaque(context[1]);
 		if (n > AT_ONCE_EVENTS ||
-		    (n && bpf_probe_read_user(word, (uint32_t)n * 12, (const void *)address)))
+		    (n && bpf_probe_read_user(word, (uint32_t)n * EVENT_WORDS * 4,
+					      (const void *)address)))
 			return 0;
 		bytes = 2 + 12 * (uint32_t)n;
 	} else {

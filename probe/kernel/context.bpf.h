@@ -245,17 +245,15 @@ __attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 	((uint32_t)((what) >>                                                                 \
 		    (STRATA_ABI_KERNEL_CONTEXT_OWN + STRATA_ABI_KERNEL_CONTEXT_STACK_COPY)) & \
 	 7u)
-#define STRATA_COPY_REGISTER_BYTES (STRATA_ABI_KERNEL_COPY_REGISTERS * 8u)
+#define STRATA_COPY_REGISTER_BYTES (STRATA_ARCH_COPY_REGISTERS * 8u)
 #define STRATA_COPY_HEAD	   (4u + STRATA_COPY_REGISTER_BYTES + 4u)
 #define STRATA_COPY_PAGE	   4096u
 STRATA_ABI_ASSERT(STRATA_COPY_HEAD + STRATA_ABI_KERNEL_COPY_MAX <= STRATA_ABI_KERNEL_COPY_SLACK,
 		  "a copy ends within its slack");
 
-#define STRATA_CS_COMPAT 0x23u /* code segment of programs of 32 bits */
-
 /*
  * Decides what is copied, and returns its size. The copy ends where the kernel has put the program's arguments, and in
- * front of the thread's own data (fsbase), which C libraries have above the stack of a thread: no caller is beyond.
+ * front of the thread's own data, which C libraries have above the stack of a thread: no caller is beyond.
  */
 static __attribute__((noinline)) uint32_t strata_copy_measure(struct strata_context_place *place,
 							      uint32_t code)
@@ -271,16 +269,16 @@ static __attribute__((noinline)) uint32_t strata_copy_measure(struct strata_cont
 	if (!mm)
 		return 8;
 	regs = (struct pt_regs *)bpf_task_pt_regs((struct task_struct *)task);
-	if (!regs || (regs->cs & 3) != 3 || regs->cs == STRATA_CS_COMPAT)
+	if (!regs || !strata_arch_is_user_64(regs))
 		return 8;
-	from = regs->sp & ~7ull;
+	from = strata_arch_sp(regs) & ~7ull;
 	/* A program that another one replaces, or that ends, has no memory at its stack pointer. */
 	if (strata_read_user(&word, sizeof(word), (const void *)from))
 		return 8;
 	end = mm->start_stack & ~7ull;
 	if (from < end && end - from < bytes)
 		bytes = end - from;
-	end = task->thread.fsbase & ~7ull;
+	end = STRATA_ARCH_THREAD_DATA(task) & ~7ull;
 	if (from < end && end - from < bytes)
 		bytes = end - from;
 	place->copy_from = from;
@@ -306,7 +304,7 @@ static __attribute__((noinline)) uint64_t strata_copy_put(unsigned char *to,
 	}
 	n = bytes;
 	regs = (const void *)bpf_task_pt_regs((struct task_struct *)strata_current());
-	*(volatile uint32_t *)(void *)to = STRATA_ABI_KERNEL_COPY_REGISTERS;
+	*(volatile uint32_t *)(void *)to = STRATA_ARCH_COPY_REGISTERS;
 	bpf_probe_read_kernel(to + 4, STRATA_COPY_REGISTER_BYTES, regs);
 	*(volatile uint32_t *)(void *)(to + 4 + STRATA_COPY_REGISTER_BYTES) = (uint32_t)n / 8;
 	to += STRATA_COPY_HEAD;

@@ -26,26 +26,7 @@ static const strata_read strata_read_kernel
 static const strata_read strata_read_user
 	__attribute__((unused)) = (strata_read)BPF_FUNC_probe_read_user;
 
-/* The registers of a task on x86-64, in the kernel's order. */
-struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx;
-	unsigned long r11, r10, r9, r8;
-	unsigned long ax, cx, dx, si, di;
-	unsigned long orig_ax;
-	unsigned long ip;
-	unsigned long cs, flags;
-	unsigned long sp;
-} STRATA_CORE;
-
-/* What a task has of its CPU while it does not run. */
-struct thread_struct {
-	unsigned long fsbase;
-} STRATA_CORE;
-
-struct thread_info {
-	uint32_t status;
-	uint32_t cpu;
-} STRATA_CORE;
+#include "arch.bpf.h"
 
 struct bpf_local_storage;
 

@@ -21,8 +21,6 @@
 #define STRATA_FAULT_READERS 9u
 #define STRATA_FAULT_NAME    32u /* [byte] */
 #define STRATA_FAULT_SITES   64u /* a power of two */
-#define STRATA_FAULT_WRITE   2u	 /* X86_PF_WRITE */
-#define STRATA_KERNEL_TEXT   0xffffffff80000000ull
 
 /* A name, padded with zeroes to whole words. */
 union strata_fault_name {
@@ -103,19 +101,19 @@ static __attribute__((noinline)) int strata_is_tracer_fault(uint64_t ip, uint64_
 	uint64_t stack[STRATA_FAULT_WORDS], word, left = strata_fault_callers();
 	uint32_t i;
 
-	if (!left || error_code & STRATA_FAULT_WRITE)
+	if (!left || error_code & STRATA_ARCH_FAULT_IS_WRITE)
 		return 0;
 	if (strata_is_reader(ip))
 		return 1;
 	if (bpf_probe_read_kernel(stack, sizeof(stack), (const void *)sp))
 		return 0;
 	/* The function has no frame of its own, so the word after its return address is not its caller's. */
-	if (left == 2 && stack[0] >= STRATA_KERNEL_TEXT)
+	if (left == 2 && stack[0] >= STRATA_ARCH_KERNEL_TEXT)
 		return strata_is_reader(stack[0]);
 	for (i = 0; i < STRATA_FAULT_WORDS && left; i++) {
 		word = *(volatile uint64_t *)&stack[i];
 		/* The stack also holds values that are no return addresses, such as addresses of variables. */
-		if (word < STRATA_KERNEL_TEXT)
+		if (word < STRATA_ARCH_KERNEL_TEXT)
 			continue;
 		if (strata_is_reader(word))
 			return 1;

@@ -365,12 +365,13 @@ HRTIMER(hrtimer_cancel)
 		if (!strata_source_begin(&source) || (is_tracer))                                 \
 			return 0;                                                                 \
 		payload.address = address;                                                        \
-		payload.ip = regs->ip;                                                            \
+		payload.ip = strata_arch_ip(regs);                                                \
 		payload.error_code = error_code;                                                  \
 		return strata_record_fixed(&source, &payload, sizeof(payload));                   \
 	}
 PAGE_FAULT(page_fault_user, 0)
-PAGE_FAULT(page_fault_kernel, strata_is_tracer_fault(regs->ip, regs->sp, error_code))
+PAGE_FAULT(page_fault_kernel,
+	   strata_is_tracer_fault(strata_arch_ip(regs), strata_arch_sp(regs), error_code))
 
 /* Argument @n of type const void *, which may not be loaded from the context before 6.3. */
 STRATA_INLINE uint64_t pointer_argument(const unsigned long long *context, uint32_t n)

@@ -60,9 +60,9 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* Layout of struct bpf_perf_event_data, whose registers have other names in the kernel's own headers. */
 struct sample_context {
-	uint64_t before[16];
+	uint64_t before[STRATA_ARCH_SAMPLE_BEFORE];
 	uint64_t ip;
-	uint64_t behind[4];
+	uint64_t behind[STRATA_ARCH_SAMPLE_BEHIND];
 	uint64_t period;
 	uint64_t address;
 };

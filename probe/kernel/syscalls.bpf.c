@@ -22,8 +22,8 @@
  * noted with its task (`unread`), read at the exit, when the kernel itself has touched it, and recorded before the exit as
  * a `syscall_text`, `syscall_address` or `syscall_memory`. What cannot be read then, either, is counted.
  *
- * Numbers of calls are those of x86-64. A 32-bit program's call has its own table, at COMPAT; x32 calls and unknown ones share
- * the last place. At an exit the number is the kernel's, which has set that of rt_sigreturn to -1.
+ * Numbers of calls are those of the machine. A 32-bit program's call has its own table, at COMPAT; x32 calls and unknown ones
+ * share the last place. At an exit the number is the kernel's, which has set that of rt_sigreturn to -1.
  *
  * The verifier limits how this is written. Functions that are not inlined have stacks of their own, and the chain of calls
  * down to the ring's reservation has as many frames as there may be. Bounds are put on numbers of 64 bits, by masks.
@@ -38,25 +38,16 @@ char LICENSE[] SEC("license") = "GPL";
 volatile struct strata_abi_kernel_syscall
 	syscalls[STRATA_ABI_KERNEL_SYSCALLS] SEC(".data.syscalls");
 
-#define UNKNOWN	   STRATA_ABI_KERNEL_UNKNOWN
-#define COMPAT	   STRATA_ABI_KERNEL_COMPAT
-#define TS_COMPAT  2u
-#define ABI_X86_64 0u
-#define ABI_I386   1u
-#define ABI_X32	   2u
-#define X32_BIT	   0x40000000u
-#define MAX_ERRNO  4095
-#define NO_CALL	   (-38) /* ENOSYS */
+#define UNKNOWN	  STRATA_ABI_KERNEL_UNKNOWN
+#define COMPAT	  STRATA_ABI_KERNEL_COMPAT
+#define MAX_ERRNO 4095
+#define NO_CALL	  (-38) /* ENOSYS */
 
 #define INTERRUPTED (-4)   /* EINTR */
 #define RESTARTED   (-516) /* ERESTART_RESTARTBLOCK: what a program sees as EINTR, or not at all */
 
-/* System call numbers of x86-64; for this compiler, asm/unistd.h has those of another machine. */
-#define NR_RT_SIGRETURN 15u
-#define NR_EXECVE	59u
-#define NR_EXECVEAT	322u
-#define COMPAT_EXECVE	(COMPAT + 11)
-#define COMPAT_EXECVEAT (COMPAT + 358)
+#define COMPAT_EXECVE	(COMPAT + STRATA_ARCH_COMPAT_EXECVE)
+#define COMPAT_EXECVEAT (COMPAT + STRATA_ARCH_COMPAT_EXECVEAT)
 
 /*
  * Arguments of each task's present call that could not be read at its entry. They are read again
@@ -78,7 +69,7 @@ struct call {
 
 STRATA_INLINE int is_compat(void)
 {
-	return !!(strata_current()->thread_info.status & TS_COMPAT);
+	return STRATA_ARCH_IS_COMPAT(strata_current());
 }
 
 STRATA_INLINE uint64_t place_of_compat(uint32_t nr)
@@ -113,16 +104,28 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 
 	call->pid_tgid = (uint64_t)(uint32_t)task->tgid << 32 | (uint32_t)task->pid;
 	call->nr = (uint32_t)nr;
-	if (task->thread_info.status & TS_COMPAT) {
+	if (STRATA_ARCH_IS_COMPAT(task)) {
 		index = place_of_compat(call->nr);
 	} else if (index >= COMPAT) {
 		index = UNKNOWN;
 		if (returns && call->nr == UINT32_MAX) {
-			call->nr = NR_RT_SIGRETURN;
-			index = NR_RT_SIGRETURN;
+			call->nr = STRATA_ARCH_RT_SIGRETURN;
+			index = STRATA_ARCH_RT_SIGRETURN;
 		}
 	}
 	call->syscall = &syscalls[index];
+}
+
+/* Finds the call at whose exit this is. */
+STRATA_INLINE void find_returning(struct call *call, const unsigned long long *context)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)context[0];
+	uint64_t nr = (uint64_t)strata_arch_call(regs);
+	int compat = is_compat();
+
+	if (!context[1] && strata_arch_has_executed(regs, compat))
+		nr = compat ? STRATA_ARCH_COMPAT_EXECVE : STRATA_ARCH_EXECVE;
+	find(call, nr, (int64_t)context[1] != NO_CALL);
 }
 
 /*
@@ -138,8 +141,7 @@ static __attribute__((noinline)) int is_on_now(const unsigned long long *context
 	struct call call;
 
 	if (which)
-		find(&call, ((const struct pt_regs *)context[0])->orig_ax,
-		     (int64_t)context[1] != NO_CALL);
+		find_returning(&call, context);
 	else
 		find(&call, context[1], 0);
 	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_MOVES))
@@ -169,24 +171,20 @@ STRATA_INLINE void rejected(const unsigned long long *context, uint32_t which)
 		is_on_now(context, on, which);
 }
 
-/* Reads the arguments of a call. An i386 call has 32 bits of other registers. */
+/* Reads the arguments of a call. Those of a 32-bit program have 32 bits, and may be in other registers. */
 STRATA_INLINE void read_arguments(const struct pt_regs *regs, uint64_t argument[6])
 {
+	uint64_t i;
+
 	if (is_compat()) {
-		argument[0] = (uint32_t)regs->bx;
-		argument[1] = (uint32_t)regs->cx;
-		argument[2] = (uint32_t)regs->dx;
-		argument[3] = (uint32_t)regs->si;
-		argument[4] = (uint32_t)regs->di;
-		argument[5] = (uint32_t)regs->bp;
+#pragma clang loop unroll(full)
+		for (i = 0; i < 6; i++)
+			argument[i] = strata_arch_compat_argument(regs, i);
 		return;
 	}
-	argument[0] = regs->di;
-	argument[1] = regs->si;
-	argument[2] = regs->dx;
-	argument[3] = regs->r10;
-	argument[4] = regs->r8;
-	argument[5] = regs->r9;
+#pragma clang loop unroll(full)
+	for (i = 0; i < 6; i++)
+		argument[i] = strata_arch_argument(regs, i);
 }
 
 STRATA_INLINE void write_number(unsigned char *to,
@@ -208,33 +206,29 @@ STRATA_INLINE void write_numbers(unsigned char *to,
 
 	if (n < 1)
 		return;
-	write_number(to, s, 0, regs->di);
+	write_number(to, s, 0, strata_arch_argument(regs, 0));
 	if (n < 2)
 		return;
-	write_number(to, s, 1, regs->si);
+	write_number(to, s, 1, strata_arch_argument(regs, 1));
 	if (n < 3)
 		return;
-	write_number(to, s, 2, regs->dx);
+	write_number(to, s, 2, strata_arch_argument(regs, 2));
 	if (n < 4)
 		return;
-	write_number(to, s, 3, regs->r10);
+	write_number(to, s, 3, strata_arch_argument(regs, 3));
 	if (n < 5)
 		return;
-	write_number(to, s, 4, regs->r8);
+	write_number(to, s, 4, strata_arch_argument(regs, 4));
 	if (n < 6)
 		return;
-	write_number(to, s, 5, regs->r9);
+	write_number(to, s, 5, strata_arch_argument(regs, 5));
 }
 
 /* Writes the number and the interface of an unknown call before its arguments. */
 STRATA_INLINE unsigned char *write_unknown(unsigned char *to, uint32_t nr)
 {
-	uint32_t abi = ABI_X86_64;
+	uint32_t abi = is_compat() ? STRATA_ARCH_ABI_COMPAT : STRATA_ARCH_ABI(nr);
 
-	if (is_compat())
-		abi = ABI_I386;
-	else if ((int32_t)nr > 0 && nr & X32_BIT)
-		abi = ABI_X32;
 	*(volatile uint32_t *)(void *)to = nr;
 	*(volatile uint32_t *)(void *)(to + 4) = abi;
 	return to + 8;
@@ -372,8 +366,8 @@ STRATA_INLINE void find_executed(struct strata_user_memory *text, uint64_t *end)
 
 STRATA_INLINE int is_execve(uint32_t place)
 {
-	return place == NR_EXECVE || place == NR_EXECVEAT || place == COMPAT_EXECVE ||
-	       place == COMPAT_EXECVEAT;
+	return place == STRATA_ARCH_EXECVE || place == STRATA_ARCH_EXECVEAT ||
+	       place == COMPAT_EXECVE || place == COMPAT_EXECVEAT;
 }
 
 /*
@@ -382,7 +376,8 @@ STRATA_INLINE int is_execve(uint32_t place)
  */
 STRATA_INLINE int is_end_of(uint32_t place, uint32_t end)
 {
-	return place == end || ((end == NR_EXECVE || end == COMPAT_EXECVE) && is_execve(place));
+	return place == end ||
+	       ((end == STRATA_ARCH_EXECVE || end == COMPAT_EXECVE) && is_execve(place));
 }
 
 /* Takes the arguments of the call that its entry's record lacks. Returns their number. */
@@ -570,26 +565,35 @@ static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, u
 	return 0;
 }
 
+STRATA_INLINE uint64_t entry_register(const struct pt_regs *regs, uint64_t index, int compat)
+{
+#define ENTRY_REGISTER(i) \
+	(compat ? strata_arch_compat_argument(regs, i) : strata_arch_argument(regs, i))
+	switch (index) {
+	case 0:
+		return ENTRY_REGISTER(0);
+	case 1:
+		return ENTRY_REGISTER(1);
+	case 2:
+		return ENTRY_REGISTER(2);
+	case 3:
+		return ENTRY_REGISTER(3);
+	case 4:
+		return ENTRY_REGISTER(4);
+	default:
+		return ENTRY_REGISTER(5);
+	}
+#undef ENTRY_REGISTER
+}
+
 /* Reads one argument of a call's entry, as read_arguments() reads all. */
 STRATA_INLINE uint64_t entry_argument(const unsigned long long *context, uint64_t index)
 {
 	const struct pt_regs *regs = (const struct pt_regs *)context[0];
-	int compat = is_compat();
 
-	switch (index) {
-	case 0:
-		return compat ? (uint32_t)regs->bx : regs->di;
-	case 1:
-		return compat ? (uint32_t)regs->cx : regs->si;
-	case 2:
-		return compat ? (uint32_t)regs->dx : regs->dx;
-	case 3:
-		return compat ? (uint32_t)regs->si : regs->r10;
-	case 4:
-		return compat ? (uint32_t)regs->di : regs->r8;
-	default:
-		return compat ? (uint32_t)regs->bp : regs->r9;
-	}
+	if (is_compat())
+		return entry_register(regs, index, 1);
+	return entry_register(regs, index, 0);
 }
 
 STRATA_INLINE uint64_t exit_argument(const unsigned long long *context, uint64_t index)
@@ -722,9 +726,7 @@ STRATA_BODY int record_entry(const unsigned long long *context)
 /* Finds the call that returns. What its entry lacks is recorded, whatever becomes of the exit. */
 STRATA_INLINE void find_exit(struct call *call, const unsigned long long *context)
 {
-	const struct pt_regs *regs = (const struct pt_regs *)context[0];
-
-	find(call, regs->orig_ax, (int64_t)context[1] != NO_CALL);
+	find_returning(call, context);
 	if (call->syscall->flags & STRATA_ABI_KERNEL_CALL_MEMORY &&
 	    STRATA_ONCE(uint64_t, control.unread))
 		record_unread((const struct pt_regs *)context[0], call->nr, (int64_t)context[1]);

@@ -27,7 +27,7 @@ const volatile uint32_t nr_strings SEC(".rodata.strings");
 /*
  * Hits of a jump that count: those that leave the function.
  *   guard[0]   GUARD_*; 0: all count
- *   guard[1]   CONDITION: the lowest 4 bits of the instruction's code; else the register with the target, or with
+ *   guard[1]   CONDITION: as strata_arch_is_taken() has it; else the register with the target, or with
  *              the base of its address
  *   guard[2-4] MEMORY: index, scale (0: there is no index), addend
  *   guard[5-]  what the function consists of: begin and end of each piece, relative to the jump
@@ -99,8 +99,11 @@ STRATA_INLINE void give_slot(uint64_t number)
 {
 	struct slot *slot = number < NR_SLOTS ? slot_at(number) : NULL;
 
-	if (slot)
-		*(volatile uint32_t *)&slot->is_taken = 0;
+	if (!slot)
+		return;
+	/* Another CPU may take it next: what was read there has been read. */
+	STRATA_ATOMIC_FENCE(__ATOMIC_RELEASE);
+	*(volatile uint32_t *)&slot->is_taken = 0;
 }
 
 /* The format of an address that replaces a text which cannot be read, as in strace. */
@@ -414,50 +417,6 @@ STRATA_INLINE int write_value(unsigned char *to, const char *registers, uint32_t
 	return 1;
 }
 
-/* Offsets in struct pt_regs [byte]. */
-#define PT_REGS_RIP   128u
-#define PT_REGS_FLAGS 144u
-
-#define FLAG_CARRY    0x001u
-#define FLAG_PARITY   0x004u
-#define FLAG_ZERO     0x040u
-#define FLAG_SIGN     0x080u
-#define FLAG_OVERFLOW 0x800u
-
-/* Returns whether the conditional jump is taken. See "Jcc" in Intel's manual, volume 2. */
-STRATA_INLINE int is_taken(uint64_t flags, uint64_t condition)
-{
-	uint64_t differs = !(flags & FLAG_SIGN) != !(flags & FLAG_OVERFLOW);
-	uint64_t holds;
-
-	switch (condition >> 1) {
-	case 0:
-		holds = flags & FLAG_OVERFLOW;
-		break;
-	case 1:
-		holds = flags & FLAG_CARRY;
-		break;
-	case 2:
-		holds = flags & FLAG_ZERO;
-		break;
-	case 3:
-		holds = flags & (FLAG_CARRY | FLAG_ZERO);
-		break;
-	case 4:
-		holds = flags & FLAG_SIGN;
-		break;
-	case 5:
-		holds = flags & FLAG_PARITY;
-		break;
-	case 6:
-		holds = differs;
-		break;
-	default:
-		holds = differs || (flags & FLAG_ZERO);
-	}
-	return !holds == (condition & 1);
-}
-
 /* Returns whether the jump leaves the function. A jump whose target cannot be read counts as one that does. */
 STRATA_INLINE int leaves_function(const char *registers)
 {
@@ -466,7 +425,8 @@ STRATA_INLINE int leaves_function(const char *registers)
 	if (!guard[0])
 		return 1;
 	if (guard[0] == GUARD_CONDITION)
-		return is_taken(read_register(registers, PT_REGS_FLAGS), guard[1]);
+		return strata_arch_is_taken(read_register(registers, STRATA_ARCH_FLAGS_AT),
+					    guard[1]);
 	target = guard[1] == STRATA_ABI_KERNEL_NO_REGISTER ? 0 : read_register(registers, guard[1]);
 	if (guard[0] == GUARD_MEMORY) {
 		target += guard[4];
@@ -477,7 +437,7 @@ STRATA_INLINE int leaves_function(const char *registers)
 			return 1;
 		}
 	}
-	relative = target - read_register(registers, PT_REGS_RIP);
+	relative = target - read_register(registers, STRATA_ARCH_IP_AT);
 #pragma clang loop unroll(full)
 	for (i = 0; i < GUARD_PIECES; i++) {
 		if (relative - guard[5 + 2 * i] < guard[6 + 2 * i] - guard[5 + 2 * i])

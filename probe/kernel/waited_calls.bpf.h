@@ -86,7 +86,7 @@ static int call_returns(struct bpf_map *map, void *key, void *value)
 
 	if (!mark || !regs)
 		return 0;
-	ret = (int64_t)regs->ax;
+	ret = strata_arch_result(regs);
 	mark->is_scheduled = 0;
 	/* It is still in its call: io_uring_enter() and the end of a task run such work, too. */
 	if (ret == NO_CALL)
@@ -127,9 +127,10 @@ STRATA_INLINE uint64_t switches_of(const struct task_struct *task)
  */
 STRATA_INLINE int is_wanted_call(const struct pt_regs *regs)
 {
-	return (int64_t)regs->orig_ax >= 0 && (int64_t)regs->ax == NO_CALL && is_recorded_now() &&
+	return strata_arch_is_in_call(regs) && is_recorded_now() &&
 	       strata_is_followed(bpf_get_current_pid_tgid()) &&
-	       call_at(place_of((uint32_t)regs->orig_ax))->flags & STRATA_ABI_KERNEL_CALL_ENTRY;
+	       call_at(place_of((uint32_t)strata_arch_call(regs)))->flags &
+		       STRATA_ABI_KERNEL_CALL_ENTRY;
 }
 
 /* Notes the call in which the current task leaves its CPU. */
@@ -151,7 +152,7 @@ static __attribute__((noinline)) int call_leaves(struct task_struct *task)
 		if (!mark)
 			return lose_begun();
 	}
-	nr = (uint32_t)regs->orig_ax;
+	nr = (uint32_t)strata_arch_call(regs);
 	if (mark->nr != nr)
 		mark->waited = 0;
 	mark->nr = nr;

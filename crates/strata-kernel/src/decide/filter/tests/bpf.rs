@@ -59,6 +59,10 @@ fn object(clang: &str, folder: &Path) -> Result<PathBuf, String> {
     let out = folder.join(format!("{clang}.o"));
     let mut command = Command::new(clang);
     command.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-ffreestanding"]);
+    command.arg(match std::env::consts::ARCH {
+        "aarch64" => "-D__TARGET_ARCH_arm64",
+        _ => "-D__TARGET_ARCH_x86",
+    });
     command.args(["-Wall", "-Wextra", "-Werror", "-c"]);
     command.arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH));
     for include in ["abi/include", "ring/include", "probe/kernel"] {
