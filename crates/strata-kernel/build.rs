@@ -22,6 +22,8 @@ const COUNT: [&str; 4] = ["hot", "syscalls", "tracepoint", "uprobe"];
 const WAITED: [&str; 1] = ["syscalls"];
 /// Objects that are also built for programs that may wait for user memory; see uprobe.bpf.c.
 const SLEEPABLE: [&str; 1] = ["uprobe"];
+/// Machines of the kernel layer: the compiler's name and libbpf's, as in `src/arch` and `probe/kernel/arch`.
+const MACHINES: [(&str, &str); 2] = [("x86_64", "x86"), ("aarch64", "arm64")];
 const MODES: [&str; 2] = ["discard", "overwrite"];
 const CLANGS: [&str; 8] =
     ["clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang"];
@@ -33,7 +35,7 @@ fn main() {
     for folder in ["../../probe/kernel", "../../abi/include", "../../ring/include"] {
         println!("cargo:rerun-if-changed={folder}");
     }
-    let here = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
+    let here = machine().is_some();
     let clang = if here { clang() } else { String::new() };
     let version = if here { version(&clang) } else { Vec::new() };
     let kept = kept(&out);
@@ -165,12 +167,20 @@ fn includes() -> Vec<String> {
     if let Ok(path) = std::env::var("DEP_BPF_INCLUDE") {
         all.push(format!("-I{path}"));
     }
-    // Debian keeps asm/ there; clang has no such default when it compiles for BPF.
-    let multiarch = "/usr/include/x86_64-linux-gnu";
-    if Path::new(multiarch).exists() {
-        all.push(format!("-I{multiarch}"));
-    }
+    // Debian keeps asm/ there; clang has no such default when it compiles for BPF. That of the machine that compiles: the
+    // few types that are needed are the same on all.
+    let folders = MACHINES.map(|(name, _)| format!("/usr/include/{name}-linux-gnu"));
+    all.extend(
+        folders.iter().find(|folder| Path::new(folder).exists()).map(|it| format!("-I{it}")),
+    );
     all
+}
+
+/// Returns the name that libbpf's headers have for the machine on which the programs will run; `None` if the kernel layer is
+/// not for it.
+fn machine() -> Option<&'static str> {
+    let target = std::env::var("CARGO_CFG_TARGET_ARCH").ok()?;
+    MACHINES.into_iter().find(|(name, _)| *name == target).map(|(_, name)| name)
 }
 
 fn flags((_, mode, kind): Variant<'_>) -> Vec<String> {
@@ -183,9 +193,9 @@ fn flags((_, mode, kind): Variant<'_>) -> Vec<String> {
                 "-Wno-unused-parameter",
                 "-Werror=implicit-function-declaration",
             ])
-            .chain(["-D__TARGET_ARCH_x86"])
             .map(str::to_owned)
             .collect();
+    all.extend(machine().map(|name| format!("-D__TARGET_ARCH_{name}")));
     all.push(format!("-DSTRATA_KERNEL_LOSS_MODE=STRATA_RING_{}", mode.to_uppercase()));
     let kinds = kind.split('.').filter(|kind| !kind.is_empty());
     all.extend(kinds.map(|kind| format!("-DSTRATA_KERNEL_{}", kind.to_uppercase())));

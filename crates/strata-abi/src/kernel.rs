@@ -20,9 +20,9 @@ pub const TESTS_MAX: usize = 24;
 pub const EARLY_MAX: usize = 4;
 /// Number of entries in the table `syscalls`.
 pub const SYSCALLS: u32 = 1024;
-/// Index in `syscalls` at which i386's system calls begin.
+/// Index in `syscalls` at which system calls of 32-bit programs begin.
 pub const COMPAT: u32 = 512;
-/// Index in `syscalls` of i386's calls that have no entry of their own.
+/// Index in `syscalls` of their calls that have no entry of their own.
 pub const COMPAT_UNKNOWN: u32 = 1022;
 /// Index in `syscalls` of all other calls that have no entry of their own.
 pub const UNKNOWN: u32 = 1023;

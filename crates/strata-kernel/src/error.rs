@@ -10,7 +10,7 @@ pub enum Error {
     // ---- object, load, attach, session, follow ----
     /// The programs are made for another kind of machine.
     #[error(
-        "the kernel layer is for x86-64 only so far, and this is {machine}. Record user space: leave -k out"
+        "the kernel layer is for x86-64 and AArch64 so far, and this is {machine}. Record user space: leave -k out"
     )]
     Machine {
         /// The kind of this machine.

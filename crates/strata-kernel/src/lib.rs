@@ -14,6 +14,7 @@
 //! others.
 #![cfg(target_os = "linux")]
 
+mod arch;
 mod attach;
 mod decide;
 mod discover;

@@ -23,8 +23,8 @@ pub use arguments::{arguments, ArgumentFields, ArgumentKind};
 /// Table of x86-64's system calls with their arguments; its first lines describe the format. The recorder parses it as
 /// well.
 pub const X86_64: &str = include_str!("syscalls/x86_64.txt");
-/// Table of AArch64's system calls.
-const AARCH64: &str = include_str!("syscalls/aarch64.txt");
+/// Table of AArch64's system calls. The recorder parses it as well.
+pub const AARCH64: &str = include_str!("syscalls/aarch64.txt");
 
 /// The range of numbers that may be system calls, far more than exist.
 pub const NUMBERS: Range<i64> = 0..4096;

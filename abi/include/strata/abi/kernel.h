@@ -35,7 +35,7 @@
 #define STRATA_ABI_KERNEL_EARLY_MAX 4u
 #define STRATA_ABI_KERNEL_SYSCALLS  1024u
 
-/* Indices of `syscalls`: x86-64's numbers, from COMPAT on i386's, then calls without an entry of their own. */
+/* Indices of `syscalls`: numbers of 64-bit programs, from COMPAT on of 32-bit ones, then calls without an entry of their own. */
 #define STRATA_ABI_KERNEL_COMPAT	 512u
 #define STRATA_ABI_KERNEL_COMPAT_UNKNOWN 1022u
 #define STRATA_ABI_KERNEL_UNKNOWN	 1023u

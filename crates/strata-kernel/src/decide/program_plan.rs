@@ -21,6 +21,7 @@
 //! true make no unit; events that cannot be recorded are listed in [`KernelPlan::problems`] with the reason. Nothing is
 //! loaded here, and everything is tested without a kernel.
 
+use crate::arch;
 use crate::attach::bpf_objects::Object;
 use crate::attach::cpu_samples;
 use crate::attach::program::AttachPoint;
@@ -34,7 +35,7 @@ use crate::decide::jump_guard;
 use crate::decide::program_key::ProgramKey;
 use crate::decide::record_classes::id_of;
 use crate::decide::session_events::{SelectedEvent, UnrecordedEvent};
-use crate::decide::uprobe::register::RSP;
+use crate::decide::uprobe::register::is_stack_top;
 use crate::discover::syscalls;
 use crate::error::Error;
 use strata_abi::count::{self, Count};
@@ -413,7 +414,8 @@ impl<'a> Planner<'a> {
             }
             // Filters are asked when a call begins, which the scheduler does not see.
             let is_whole = (&entry, &exit) == (&Compiled::Always, &Compiled::Always);
-            let waited = selected.waited && slower > 0 && is_whole && !has_counters(contexts);
+            let is_seen = arch::here_or_any().shows_results && is_whole && !has_counters(contexts);
+            let waited = selected.waited && slower > 0 && is_seen;
             let group = SyscallGroup { slower, waited, ..SyscallGroup::new(contexts, own) };
             self.add_syscall(place, call, group, (entry, exit), events);
             return Ok(());
@@ -662,9 +664,8 @@ fn microseconds(slower: u64) -> u32 {
 fn reads_user_memory(event: &Event) -> bool {
     let kinds = [kernel::MEMORY, kernel::STRING, kernel::STRING_AT];
     // What is on top of the stack is there: it was just written.
-    let is_stack = |part: &kernel::Part| part.kind == kernel::MEMORY && part.offset == RSP;
     let mut parts = event.part.iter().take(event.nr_parts.into());
-    parts.any(|part| kinds.contains(&part.kind) && !is_stack(part))
+    parts.any(|part| kinds.contains(&part.kind) && !is_stack_top(part))
 }
 
 /// Returns whether there are counters among the contexts: a program that may sleep cannot read them.

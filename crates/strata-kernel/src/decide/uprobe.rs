@@ -8,6 +8,7 @@
 //! A SYMBOL, PROVIDER or NAME with `*` is a pattern: all matches that can be recorded are. `docs/guide/probes.md`
 //! describes probes for users.
 
+mod a64_exits;
 mod error;
 mod events;
 mod exits;
@@ -236,7 +237,7 @@ fn add_at(
     let at_binary = |error| spec.error(spec.binary, ProbeProblem::Elf(error));
     let elf = Elf::open(path).map_err(at_binary)?;
     if let ProbeTarget::Function { arguments, .. } = &spec.target {
-        let (found, limit) = (arguments.len(), register::ARGUMENTS.len());
+        let (found, limit) = (arguments.len(), register::here().arguments.len());
         if found > limit && !elf.is_go() {
             return Err(spec.error(spec.list, ProbeProblem::TooMany { found, limit }));
         }

@@ -37,6 +37,7 @@ pub use error::{ElfError, ListedAddresses};
 pub use find::{find, find_name};
 pub(crate) use go::GoFunctions;
 
+use crate::arch;
 use bounded_reader::Bounded;
 use go::GoPlaces;
 use object::elf::{self, FileHeader64, ProgramHeader64, Sym64};
@@ -67,7 +68,7 @@ const NAMED_ALIKE_MAX: usize = 64;
 /// The most bytes of the names of all sections with the same prefix \[byte\].
 const NAMES_MAX: usize = 256 << 20;
 
-/// An ELF program or library for x86-64. Only the parts that are needed are read, each once.
+/// An ELF program or library for this machine. Only the parts that are needed are read, each once.
 pub struct Elf {
     binary: Binary,
     data: Bounded,
@@ -131,7 +132,7 @@ impl Elf {
     /// Opens a program or library.
     ///
     /// # Errors
-    /// The file cannot be read, or is no ELF program or library for x86-64.
+    /// The file cannot be read, or is no ELF program or library for this machine.
     pub fn open(path: &Path) -> Result<Elf, ElfError> {
         let mut elf = Elf::open_any(path)?;
         let header = elf.header()?;
@@ -170,7 +171,7 @@ impl Elf {
             _ => return Err(ElfError::NotElf { path: path(), is_script: false }),
         };
         let is_64 = begins.get(4..6) == Some(&[elf::ELFCLASS64, elf::ELFDATA2LSB]);
-        if !is_64 || machine != elf::EM_X86_64 {
+        if !is_64 || arch::here_or_any().elf != machine {
             return Err(ElfError::Machine { path: path(), machine: machine_name(machine, is_64) });
         }
         self.header().map(|_| ())

@@ -1,4 +1,4 @@
-//! The system calls of this architecture: their numbers, names and arguments, and what is recorded of
+//! The system calls of this machine: their numbers, names and arguments, and what is recorded of
 //! each argument.
 //!
 //! The table is part of the crate. A kernel describes the arguments only if it is built with CONFIG_FTRACE_SYSCALLS,
@@ -12,7 +12,8 @@ mod c_header_check;
 mod call;
 pub mod compat;
 mod fields;
-mod number;
+pub(crate) mod member;
+pub(crate) mod number;
 mod structure;
 mod table;
 mod table_parser;
@@ -20,7 +21,7 @@ mod table_parser;
 mod tests;
 mod values;
 
-use crate::{FieldSource, KernelEvent, Probe};
+use crate::{arch, FieldSource, KernelEvent, Probe};
 use argument_meaning::Meaning;
 use number::RegisterNumber;
 
@@ -113,7 +114,8 @@ pub fn event(syscall: &Syscall) -> KernelEvent {
 /// Describes the event for system calls that are not in the table: number of the call, interface and registers. At the
 /// exit, number and interface follow `ret`.
 pub fn unknown() -> KernelEvent {
-    let abi = ["x86_64", "i386", "x32"].iter().zip(0..).map(|(label, value)| Label {
+    let interfaces = arch::here_or_any().interfaces;
+    let abi = interfaces.iter().zip(0..).map(|(label, value)| Label {
         from: value,
         to: value,
         label: (*label).to_owned(),

@@ -164,14 +164,14 @@ fn parse_note(note: &[u8]) -> Option<UsdtNote> {
     Some(UsdtNote { address, base, semaphore, provider, name, arguments })
 }
 
-/// Splits the text at blanks, except at those within parentheses.
+/// Splits the text at blanks, except at those within parentheses and brackets.
 fn split(arguments: &str) -> Vec<String> {
     let mut all = Vec::new();
     let (mut depth, mut one) = (0u32, String::new());
     for char in arguments.chars() {
         match char {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
             _ => {}
         }
         if !char.is_whitespace() {

@@ -1,6 +1,7 @@
 //! What a process needs to record events of this kernel at all: the architecture, rights, and type information. `discover::doctor`
 //! explains each requirement to people; this is the check before a recording.
 
+use crate::arch;
 use crate::discover::capability::{Capabilities, Capability};
 use crate::error::Error;
 
@@ -14,7 +15,7 @@ pub fn check() -> Result<(), Error> {
 }
 
 fn check_machine() -> Result<(), Error> {
-    if cfg!(target_arch = "x86_64") {
+    if arch::here().is_some() {
         Ok(())
     } else {
         Err(Error::Machine { machine: std::env::consts::ARCH })

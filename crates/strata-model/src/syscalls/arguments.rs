@@ -19,6 +19,7 @@ const STRUCTURES: &[&[&str]] = &[
     &["_actime", "_modtime"],
     &["_cur", "_max"],
     &["_events", "_data"],
+    &["_events", "_padding", "_data"],
     &["_flags", "_mode", "_resolve"],
     &[
         "_flags",

@@ -1,14 +1,16 @@
 //! Makes the events of a `--probe`.
 
+use crate::arch::registers::Registers;
+use crate::arch::{self, Instructions};
 use crate::decide::event::{FieldSource, KernelEvent, Probe};
 use crate::decide::uprobe::error::{ProbeError, ProbeProblem};
-use crate::decide::uprobe::exits::{self, ExitProblem};
-use crate::decide::uprobe::go_entry::{behind_stack_check, has_stack_arguments};
+use crate::decide::uprobe::exits::{self, ExitProblem, Exits};
 use crate::decide::uprobe::pattern_results::Fit;
-use crate::decide::uprobe::register::{ARGUMENTS, GO_ARGUMENTS, RAX, RDX, RIP, RSP};
+use crate::decide::uprobe::register::{self, is_stack_top, return_address};
 use crate::decide::uprobe::spec::{
     hexadecimal, ArgumentClass, FunctionPlace, ProbeArgument, ProbeSpec, TextLength, Usdt,
 };
+use crate::decide::uprobe::{a64_exits, go_entry};
 use crate::decide::uprobe::{similar, Probes};
 use crate::discover::code_map::CodeMap;
 use crate::discover::elf::{Binary, CodePlace, Elf};
@@ -148,13 +150,17 @@ struct CallingConvention {
     has_nul: bool,
 }
 
-const SYSTEM_V: CallingConvention =
-    CallingConvention { arguments: &ARGUMENTS, results: [RAX, RDX], has_nul: true };
-const GO: CallingConvention = CallingConvention {
-    arguments: &GO_ARGUMENTS,
-    results: [GO_ARGUMENTS[0], GO_ARGUMENTS[1]],
-    has_nul: false,
-};
+/// The convention of C on this machine.
+fn of_c() -> CallingConvention {
+    let Registers { arguments, results, .. } = register::here();
+    CallingConvention { arguments, results: *results, has_nul: true }
+}
+
+fn of_go() -> CallingConvention {
+    let Registers { go, .. } = register::here();
+    let result = |at: usize| go.get(at).copied().unwrap_or_default();
+    CallingConvention { arguments: go, results: [result(0), result(1)], has_nul: false }
+}
 
 /// Returns how arguments are passed to the function that begins at `address`.
 ///
@@ -164,21 +170,46 @@ fn convention(
     map: Option<&CodeMap<'_>>,
     address: u64,
     what: &'static str,
-) -> Result<&'static CallingConvention, ProbeProblem> {
-    let Some((map, go)) = map.and_then(|map| Some((map, map.go()?))) else { return Ok(&SYSTEM_V) };
+) -> Result<CallingConvention, ProbeProblem> {
+    let Some((map, go)) = map.and_then(|map| Some((map, map.go()?))) else { return Ok(of_c()) };
     let unknown = |why| Err(ProbeProblem::GoValues { what, why });
     if !go.is_known() {
         return unknown("the file has no table of functions as Go writes it from 1.18 on");
     }
     let Some(function) = go.at(address).filter(|function| function.start == address) else {
         // One of C, which a program of Go calls.
-        return Ok(&SYSTEM_V);
+        return Ok(of_c());
     };
     let is_abi0 = map.beginning_at(address).iter().any(|one| one.name.ends_with(b".abi0"));
-    if function.is_assembly || is_abi0 || has_stack_arguments(map, address) {
+    if arch::here_or_any().instructions != Instructions::X86 {
+        return unknown("that is known for x86-64 only so far");
+    }
+    if function.is_assembly || is_abi0 || go_entry::has_stack_arguments(map, address) {
         return unknown("it is called as assembly is, and may have them on the stack");
     }
-    Ok(&GO)
+    Ok(of_go())
+}
+
+/// Returns the instruction in whose middle `address` is; `None` if one begins there, or if that is not known.
+fn instruction_around(map: &CodeMap<'_>, address: u64) -> Option<u64> {
+    match arch::here_or_any().instructions {
+        Instructions::X86 => exits::instruction_around(map, address),
+        Instructions::A64 => a64_exits::instruction_around(address),
+    }
+}
+
+fn exits_of(map: &CodeMap<'_>, start: u64) -> Result<Exits, ExitProblem> {
+    match arch::here_or_any().instructions {
+        Instructions::X86 => exits::find(map, start),
+        Instructions::A64 => a64_exits::find(map, start),
+    }
+}
+
+fn behind_stack_check(map: &CodeMap<'_>, start: u64) -> Option<u64> {
+    match arch::here_or_any().instructions {
+        Instructions::X86 => go_entry::behind_stack_check(map, start),
+        Instructions::A64 => a64_exits::behind_stack_check(map, start),
+    }
 }
 
 /// A function that is to be probed.
@@ -241,8 +272,7 @@ impl ProbedFunction<'_, '_> {
     /// The function's arguments are not known.
     pub(crate) fn entry(&self) -> Result<KernelEvent, ProbeProblem> {
         if self.place.symbol.is_none() || self.place.offset > 0 {
-            let around =
-                self.map.and_then(|map| exits::instruction_around(map, self.found.address));
+            let around = self.map.and_then(|map| instruction_around(map, self.found.address));
             if let Some(begin) = around {
                 let found = self.found.address;
                 let first = self.place.offset.wrapping_sub(found.wrapping_sub(begin));
@@ -250,7 +280,7 @@ impl ProbedFunction<'_, '_> {
             }
         }
         let mut fields = vec![Field::new("ip", hexadecimal(8))];
-        let mut parts = vec![register_part(RIP, 8)];
+        let mut parts = vec![register_part(register::here().ip, 8)];
         let mut offset = self.found.offset;
         if !self.arguments.is_empty() {
             let convention = convention(self.map, self.found.address, "the arguments")?;
@@ -258,7 +288,7 @@ impl ProbedFunction<'_, '_> {
             if found > limit {
                 return Err(ProbeProblem::TooMany { found, limit });
             }
-            self.add_values(convention.arguments, convention, &mut fields, &mut parts)?;
+            self.add_values(convention.arguments, &convention, &mut fields, &mut parts)?;
         }
         // A function of Go begins again when its stack has grown.
         let is_go = |map: &&CodeMap<'_>| {
@@ -282,7 +312,7 @@ impl ProbedFunction<'_, '_> {
         let none = || ProbeProblem::Exits(ExitProblem::NoEnd);
         let map = self.map.ok_or_else(none)?;
         let (from, found) = (self.found.address, self.found.offset);
-        let mut exits = exits::find(map, from).map_err(ProbeProblem::Exits)?;
+        let mut exits = exits_of(map, from).map_err(ProbeProblem::Exits)?;
         // Without a value, all ways to leave it are the same.
         let has_value = !self.arguments.is_empty();
         if !has_value {
@@ -295,8 +325,7 @@ impl ProbedFunction<'_, '_> {
         };
         debug_assert_eq!(map.offset(from), Some(found));
         let fields = vec![Field::new("ret_ip", hexadecimal(8))];
-        // The return address is on top of the stack.
-        let parts = vec![Part { kind: MEMORY, ..register_part(RSP, 8) }];
+        let parts = vec![return_address()];
         let with = |event: KernelEvent| KernelEvent { system: "uretprobes".into(), ..event };
         let mut all = FunctionExits {
             returns: None,
@@ -308,7 +337,7 @@ impl ProbedFunction<'_, '_> {
             let (mut fields, mut parts) = (fields.clone(), parts.clone());
             if !self.arguments.is_empty() {
                 let convention = convention(self.map, from, "the results")?;
-                self.add_values(&convention.results, convention, &mut fields, &mut parts)?;
+                self.add_values(&convention.results, &convention, &mut fields, &mut parts)?;
             }
             let offsets = exits.returns.iter().map(offset).collect::<Result<_, _>>()?;
             all.returns = Some(with(self.event(fields, parts, offsets)));
@@ -375,8 +404,7 @@ pub(crate) fn add_function(
 fn add_unread(event: &mut KernelEvent) {
     let Probe::Uprobe { parts, .. } = &mut event.probe else { return };
     // What is on top of the stack was just written, and is there.
-    let is_there = |part: &Part| part.offset == RSP && part.addend == 0 && part.scale == 0;
-    if parts.iter().any(|part| part.kind == MEMORY && !is_there(part)) {
+    if parts.iter().any(|part| part.kind == MEMORY && !is_stack_top(part)) {
         event.fields.push(Field::new(UNREAD_FIELD, FieldClass::Integer(Integer::unsigned(4))));
         parts.push(Part { kind: UNREAD, bytes: 4, ..Part::default() });
     }
@@ -477,7 +505,7 @@ fn usdt_event(
 ) -> Result<(KernelEvent, Vec<String>), ProbeProblem> {
     let probe = || format!("{}:{}", location.provider, location.name);
     let mut fields = vec![Field::new("ip", hexadecimal(8))];
-    let mut parts = vec![register_part(RIP, 8)];
+    let mut parts = vec![register_part(register::here().ip, 8)];
     let mut left_out = Vec::new();
     let arguments = usdt::arguments(elf, location);
     if let Some(wanted) = wanted.filter(|wanted| wanted.len() > arguments.len()) {

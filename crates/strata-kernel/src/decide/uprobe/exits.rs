@@ -40,7 +40,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 /// Size of the largest function that is examined \[byte\].
-const BYTES_MAX: u64 = 1 << 20;
+pub(crate) const BYTES_MAX: u64 = 1 << 20;
 
 /// The exits of a function. Addresses are those in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -717,7 +717,10 @@ mod tests {
         let [(3, Guard::Target { target, ranges })] = &exits.guarded[..] else {
             panic!("{exits:?}")
         };
-        assert_eq!((*target, &ranges[..]), (JumpTarget::Register(register::RAX), &[(-3, 3)][..]));
+        assert_eq!(
+            (*target, &ranges[..]),
+            (JumpTarget::Register(register::here().results[0]), &[(-3, 3)][..])
+        );
         let framed = "push %rbx; mov %rdi,%rax; jmp *%rax; pop %rbx; ret";
         let exits = assembled("exits-framed", framed).unwrap().unwrap();
         assert_eq!((exits.returns.len(), exits.guarded.len()), (1, 0));

@@ -1,7 +1,7 @@
 //! Parses the text of a `--probe`.
 
 use crate::decide::uprobe::error::{ProbeError, ProbeProblem};
-use crate::decide::uprobe::register::GO_ARGUMENTS;
+use crate::decide::uprobe::register;
 use strata_abi::kernel::{REGISTER, STRING, TEXT_MAX};
 use strata_model::{is_identifier, Base, Element, FieldClass, Integer, Sequence, UNREAD_FIELD};
 
@@ -205,11 +205,11 @@ fn function<'a>(
         if arguments.iter().any(|argument| !argument.is_recorded()) {
             return Err(error(whole, list, ProbeProblem::Nothing));
         }
-    } else if arguments.len() > GO_ARGUMENTS.len() {
+    } else if arguments.len() > register::here().go.len() {
         return Err(error(
             whole,
             list,
-            ProbeProblem::TooMany { found: arguments.len(), limit: GO_ARGUMENTS.len() },
+            ProbeProblem::TooMany { found: arguments.len(), limit: register::here().go.len() },
         ));
     } else if behind > 0 && !arguments.is_empty() {
         return Err(error(whole, list, ProbeProblem::Within(behind)));

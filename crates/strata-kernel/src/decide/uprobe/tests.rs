@@ -81,7 +81,7 @@ fn parse_of_a_uretprobe_takes_the_value_from_rax() {
     assert_eq!((event.name.as_str(), event.system.as_str()), ("back", "uretprobes"));
     assert_eq!(names(event), ["ret_ip", "ret"]);
     assert_eq!((parts(event)[1].offset, parts(event)[1].bytes), (80, 4));
-    assert_eq!((parts(event)[0].kind, parts(event)[0].offset), (MEMORY, register::RSP));
+    assert_eq!((parts(event)[0].kind, parts(event)[0].offset), (MEMORY, register::here().sp));
     let elf = Elf::open(&path).unwrap();
     let place = elf.symbol("target_negative", 0).unwrap();
     assert!(offset(event) > place.offset && offset(event) < place.offset + 64);
@@ -159,7 +159,10 @@ fn parse_of_a_text_with_a_length_names_the_part_that_has_it() {
     );
     let probes = parse(&format!("uretprobe:{path}:target_add(a:str(n),n:u64)")).unwrap();
     let offsets: Vec<u16> = parts(&probes.events[0]).iter().map(|part| part.offset).collect();
-    assert_eq!(offsets, [register::RSP, register::RAX, register::RDX]);
+    assert_eq!(
+        offsets,
+        [register::here().sp, register::here().results[0], register::here().results[1]]
+    );
     // arg7 is a constant.
     assert_eq!(
         lengths(format!("usdt:{path}:target:values(_,a:str(n),_,_,_,_,n,m:u32)")),

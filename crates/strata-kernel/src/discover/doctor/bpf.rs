@@ -1,6 +1,7 @@
 //! Finds out what the kernel supports by trying: loads the smallest program of each type, and creates the smallest map.
 
 use super::finding::{ExaminedMachine, Finding};
+use crate::arch;
 use crate::attach::resource_limits::try_value;
 use libbpf_sys as sys;
 use std::ffi::CStr;
@@ -76,10 +77,11 @@ const ATTEMPTS: [Attempt; 6] = [
 ];
 
 pub(super) fn findings(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
-    if machine.machine != "x86_64" || !machine.capabilities.missing_to_record().is_empty() {
+    let is_known = arch::here().is_some_and(|here| here.name == machine.machine);
+    if !is_known || !machine.capabilities.missing_to_record().is_empty() {
         return vec![Finding::limited(
             "BPF programs",
-            "not tried: that needs the rights, and an x86_64 machine",
+            "not tried: that needs the rights, and a machine with kernel events",
             "Run `strata doctor` as root",
         )];
     }

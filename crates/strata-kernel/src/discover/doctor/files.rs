@@ -1,6 +1,7 @@
 //! Findings from files in which the kernel describes itself.
 
 use super::finding::{ExaminedMachine, Finding};
+use crate::arch;
 use crate::discover::syscalls;
 use crate::discover::tracefs::{is_name, Tracefs};
 use crate::processes::pid_namespace::is_first_namespace_of;
@@ -38,12 +39,12 @@ pub(super) fn kernel(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
 fn architecture(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "machine";
     let found = &machine.machine;
-    if found == "x86_64" {
+    if arch::ALL.iter().any(|known| known.name == found) {
         return Finding::good(WHAT, found.as_str());
     }
     Finding::missing(
         WHAT,
-        format!("{found}; kernel events are recorded on x86_64 only so far"),
+        format!("{found}; kernel events are recorded on x86_64 and aarch64 only so far"),
         format!("Leave --kernel out: {WITHOUT}"),
     )
 }

@@ -58,7 +58,7 @@ pub enum ElfError {
         is_script: bool,
     },
     /// The file is for another machine.
-    #[error("{} is for {machine}; probes are for x86-64 only so far", path.display())]
+    #[error("{} is for {machine}; probes are in programs of this machine, {}, of 64 bits", path.display(), std::env::consts::ARCH)]
     Machine {
         path: PathBuf,
         /// The machine for which the file is made.

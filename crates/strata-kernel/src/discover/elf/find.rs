@@ -1,5 +1,6 @@
 //! Finds programs and libraries by their name alone.
 
+use crate::arch;
 use crate::discover::elf::ElfError;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,14 +11,7 @@ use std::path::{Path, PathBuf};
 
 const CACHE: &str = "/etc/ld.so.cache";
 /// Folders of libraries that are searched besides the linker's cache.
-const FOLDERS: [&str; 6] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-];
+const FOLDERS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /// Returns the path of the file: `name` itself if there is a `/` in it, else a program in PATH, else a library, which
 /// may be named `libc.so.6`, `libc.so`, `libc` or `c`.
@@ -108,8 +102,8 @@ fn one(cached: &[(String, PathBuf)], is_it: impl Fn(&str) -> bool) -> Option<Opt
 }
 
 fn in_folders(name: &str) -> Option<PathBuf> {
-    let found =
-        FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
+    let folders = arch::here_or_any().library_folders.into_iter().chain(FOLDERS);
+    let found = folders.map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
     std::fs::canonicalize(found?).ok()
 }
 
@@ -124,7 +118,6 @@ fn parse_cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
     const ENTRY: usize = 24;
-    const X86_64: u32 = 0x0300;
     // An older format may come in front of it.
     let Some(begin) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else {
         return vec![];
@@ -145,7 +138,7 @@ fn parse_cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
             break;
         };
         let is_special = word(at + 16) != Some(0) || word(at + 20) != Some(0);
-        if flags & 0xff00 == X86_64 {
+        if flags & 0xff00 == arch::here_or_any().library_flags {
             if let (Some(key), Some(path)) = (text(key), text(path)) {
                 let key = String::from_utf8_lossy(key).into_owned();
                 all.push((is_special, key, OsStr::from_bytes(path).into()));

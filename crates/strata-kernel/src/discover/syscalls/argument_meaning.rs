@@ -6,6 +6,7 @@
 
 use super::number::*;
 use super::structure::KernelStructure;
+use crate::arch::Machine;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use strata_model::Base;
@@ -110,8 +111,11 @@ const RLIMIT: StructureLayout = native(&[("_cur", UNSIGNED_LONG), ("_max", UNSIG
 const RLIMIT64: StructureLayout = fixed(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
 const OFFSET64: StructureLayout = fixed(&[("", LONG)]);
 const DESCRIPTOR_PAIR: StructureLayout = fixed(&[("_0", INT), ("_1", INT)]);
-/// The structure epoll_event, packed on x86-64 as in 32-bit programs.
+/// The structure epoll_event, packed as on x86-64, for programs of 64 and of 32 bits.
 const EPOLL_EVENT: StructureLayout = fixed(&[("_events", FLAGS), ("_data", FLAGS_LONG)]);
+/// The same on machines where it is not packed.
+const PADDED_EPOLL_EVENT: StructureLayout =
+    fixed(&[("_events", FLAGS), ("_padding", FLAGS), ("_data", FLAGS_LONG)]);
 const OPEN_HOW: StructureLayout = fixed(&[
     ("_flags", FLAGS_LONG),
     ("_mode", number(8, false, Base::Eight)),
@@ -211,6 +215,16 @@ impl StructureLayout {
 }
 
 impl Meaning {
+    /// Returns the meaning of this argument on a machine.
+    pub(super) fn on(self, machine: &Machine) -> Meaning {
+        match self {
+            Meaning::Memory(EPOLL_EVENT) if !machine.is_epoll_packed => {
+                Meaning::Memory(PADDED_EPOLL_EVENT)
+            }
+            same => same,
+        }
+    }
+
     /// Returns the meaning of this argument in a 32-bit program's call of that name. With `has_long_times`, structures
     /// that are native elsewhere are laid out as in 64-bit programs.
     pub(super) fn compat(self, call: &str, has_long_times: bool) -> Meaning {

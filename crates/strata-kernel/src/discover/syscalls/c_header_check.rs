@@ -1,7 +1,8 @@
-//! Compares the names of values with the C headers of the machine.
+//! Compares the names of values, and the members of structures, with the C headers of each machine.
 
 use super::table_parser;
 use super::values::VALUES;
+use crate::arch::{self, Machine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -49,25 +50,69 @@ fn program(headers: &[&str], names: &BTreeSet<&str>) -> String {
     text + "}\n"
 }
 
+/// The tools that compile a C program for a machine, and run it here.
+struct Tools {
+    compiler: String,
+    /// `None` if programs of that machine run here as they are.
+    emulator: Option<String>,
+}
+
+impl Tools {
+    /// Returns the tools for a machine; `None` if one is missing.
+    fn of(machine: &Machine) -> Option<Tools> {
+        let name = machine.name;
+        let tools = match name == std::env::consts::ARCH {
+            true => Tools { compiler: "cc".to_owned(), emulator: None },
+            false => Tools {
+                compiler: format!("{name}-linux-gnu-gcc"),
+                emulator: Some(format!("qemu-{name}")),
+            },
+        };
+        let is_there = |tool: &String| Command::new(tool).arg("--version").output().is_ok();
+        (is_there(&tools.compiler) && tools.emulator.iter().all(is_there)).then_some(tools)
+    }
+
+    /// Compiles the program. Returns what it prints, or else what the compiler says.
+    fn run(&self, source: &Path) -> Result<String, String> {
+        let built = source.with_extension("");
+        let mut compile = Command::new(&self.compiler);
+        let done = compile.args(["-w", "-static", "-o"]).args([&built, source]).env("LC_ALL", "C");
+        let done = done.output().expect("a compiler was there");
+        if !done.status.success() {
+            return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+        }
+        let mut run = match &self.emulator {
+            None => Command::new(&built),
+            Some(emulator) => {
+                let mut run = Command::new(emulator);
+                run.arg(&built);
+                run
+            }
+        };
+        let done = run.output().expect("it was built");
+        Ok(String::from_utf8(done.stdout).expect("text"))
+    }
+}
+
 /// Compiles a C program to get the values of names, as far as the headers define them.
-fn values(headers: &[&str], mut names: BTreeSet<&str>, folder: &Path) -> BTreeMap<String, i64> {
-    let (source, built) = (folder.join("values.c"), folder.join("values"));
+fn values(
+    tools: &Tools,
+    headers: &[&str],
+    mut names: BTreeSet<&str>,
+    folder: &Path,
+) -> BTreeMap<String, i64> {
+    let source = folder.join("values.c");
     for _ in 0..4 {
         std::fs::write(&source, program(headers, &names)).expect("a source");
-        let done = Command::new("cc")
-            .args(["-w", "-o"])
-            .args([&built, &source])
-            .env("LC_ALL", "C")
-            .output()
-            .expect("a compiler was there");
-        if done.status.success() {
-            let done = Command::new(&built).output().expect("it was built");
-            let text = String::from_utf8(done.stdout).expect("text");
-            let pairs = text.lines().filter_map(|line| line.split_once(' '));
-            let pair = |(value, name): (&str, &str)| (name.to_owned(), value.parse().expect("one"));
-            return pairs.map(pair).collect();
-        }
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        let said = match tools.run(&source) {
+            Ok(text) => {
+                let pairs = text.lines().filter_map(|line| line.split_once(' '));
+                let pair =
+                    |(value, name): (&str, &str)| (name.to_owned(), value.parse().expect("one"));
+                return pairs.map(pair).collect();
+            }
+            Err(said) => said,
+        };
         let unknown: BTreeSet<&str> = said
             .lines()
             .filter(|line| line.contains("undeclared"))
@@ -81,33 +126,90 @@ fn values(headers: &[&str], mut names: BTreeSet<&str>, folder: &Path) -> BTreeMa
 
 #[test]
 fn names_of_values_have_the_values_of_the_installed_headers() {
-    if Command::new("cc").arg("--version").output().is_err() {
-        eprintln!("skipped: no C compiler (cc)");
-        return;
+    for machine in arch::ALL {
+        let name = machine.name;
+        match Tools::of(machine) {
+            Some(tools) => names_have_the_values_of_headers(machine, &tools),
+            None => eprintln!("skipped: missing tool: a C compiler for {name}, or qemu-{name}"),
+        }
     }
-    let all: Vec<_> =
-        table_parser::values(VALUES).flatten().flat_map(|values| values.labels).collect();
+}
+
+fn names_have_the_values_of_headers(machine: &'static Machine, tools: &Tools) {
+    let all = table_parser::values(VALUES, machine.values).flatten();
+    let all: Vec<_> = all.flat_map(|values| values.labels).collect();
     // Those that are no names of C: what the kernel calls 0, and signals that have only a number.
     let is_of_c = |name: &str| name != "none" && !name.starts_with("SIGRT_");
     let names = all.iter().map(|label| &*label.label).filter(|name| is_of_c(name));
     let names: BTreeSet<&str> = names.chain(["LINUX_VERSION_CODE"]).collect();
-    let folder = std::env::temp_dir().join(format!("strata-values-{}", std::process::id()));
+    let folder =
+        std::env::temp_dir().join(format!("strata-values-{}-{}", machine.name, std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let mut known = values(LIBRARY, names.clone(), &folder);
-    known.extend(values(KERNEL, names.clone(), &folder));
+    let mut known = values(tools, LIBRARY, names.clone(), &folder);
+    known.extend(values(tools, KERNEL, names.clone(), &folder));
     std::fs::remove_dir_all(&folder).expect("it was ours");
     for label in all.iter().filter(|label| is_of_c(&label.label)) {
         if let Some(value) = known.get(&label.label) {
-            assert_eq!(label.from, *value, "{}", label.label);
+            assert_eq!(label.from, *value, "{} on {}", label.label, machine.name);
         }
     }
     let (compared, version) = (known.len(), known.get("LINUX_VERSION_CODE").copied());
-    eprintln!("{compared} names compared with headers of Linux {:#x}", version.unwrap_or(0));
+    let version_text = version.unwrap_or(0);
+    eprintln!(
+        "{compared} names compared with {}'s headers of Linux {version_text:#x}",
+        machine.name
+    );
     let newer: Vec<&str> = NEWER.iter().flat_map(|line| line.split(' ')).collect();
     let is_known = |name: &&str| known.contains_key(*name) || newer.contains(name);
     let unknown: Vec<_> = names.iter().filter(|name| !is_known(name)).collect();
-    if version.is_some_and(|version| version >= 0x6_01_00) {
+    // Others lack a few that the table has for x86-64.
+    if machine.name == arch::X86_64.name && version.is_some_and(|version| version >= 0x6_01_00) {
         assert!(unknown.is_empty(), "no header has {unknown:?}");
     }
     assert!(compared > 500, "{compared} compared");
+}
+
+/// The members of structures that differ between machines, by C's names.
+const MEMBERS: [(&str, &str); 6] = [
+    ("_ino", "st_ino"),
+    ("_mode", "st_mode"),
+    ("_uid", "st_uid"),
+    ("_gid", "st_gid"),
+    ("_size", "st_size"),
+    ("_mtime_sec", "st_mtim.tv_sec"),
+];
+
+#[test]
+fn structures_of_every_machine_are_those_of_its_headers() {
+    for machine in arch::ALL {
+        let Some(tools) = Tools::of(machine) else {
+            eprintln!("skipped: missing tool: a C compiler for {}, or an emulator", machine.name);
+            continue;
+        };
+        let folder = std::env::temp_dir();
+        let folder = folder.join(format!("strata-members-{}-{}", machine.name, std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut text = String::from(
+            "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <stddef.h>\n#include <stdio.h>\n\
+             #include <sys/epoll.h>\n#include <sys/stat.h>\nint main(void)\n{\n",
+        );
+        for (_, member) in MEMBERS {
+            text += &format!(
+                "printf(\"%zu %zu\\n\", offsetof(struct stat, {member}), sizeof((struct stat){{0}}.{member}));\n"
+            );
+        }
+        text += "printf(\"%zu\\n\", offsetof(struct epoll_event, data));\n\
+                 printf(\"%d\\n\", O_DIRECTORY);\n}\n";
+        let source = folder.join("members.c");
+        std::fs::write(&source, text).expect("a source");
+        let printed = tools.run(&source);
+        std::fs::remove_dir_all(&folder).expect("it was ours");
+        let of_stat = MEMBERS.map(|(name, _)| {
+            let member = machine.stat.iter().find(|member| member.name == name).expect("a member");
+            format!("{} {}\n", member.at, member.item.bytes())
+        });
+        let data = if machine.is_epoll_packed { 4 } else { 8 };
+        let wanted = format!("{}{data}\n{}\n", of_stat.concat(), machine.o_directory);
+        assert_eq!(printed, Ok(wanted), "{}", machine.name);
+    }
 }

@@ -1,15 +1,13 @@
 //! The system calls of 32-bit programs, with numbers and a few arguments of their own.
 
 use super::call::{Argument, Syscall, PREFIX};
+use super::table_parser::CallLine;
 use super::values::labels;
 use super::{argument_meaning, number, table_parser};
+use crate::arch::{self, Machine};
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::OnceLock;
-
-#[cfg(target_arch = "x86_64")]
-const TABLE: &str = include_str!("i386.txt");
-#[cfg(not(target_arch = "x86_64"))]
-const TABLE: &str = "";
 
 /// Number of the first call whose times have 64 bits for all programs.
 const FIRST_WITH_LONG_TIMES: u32 = 403;
@@ -17,7 +15,21 @@ const FIRST_WITH_LONG_TIMES: u32 = 403;
 /// Returns all system calls of 32-bit programs, by number. Their names are those of `asm/unistd_32.h`.
 pub fn table() -> &'static [Syscall] {
     static ALL: OnceLock<Vec<Syscall>> = OnceLock::new();
-    ALL.get_or_init(|| lines().filter_map(|(_, line)| syscall(line?)).collect())
+    ALL.get_or_init(|| arch::here().map(|here| table_of(here, super::table())).unwrap_or_default())
+}
+
+/// Returns all system calls of 32-bit programs on a machine, of which `calls` are those of 64-bit programs.
+pub(super) fn table_of(machine: &'static Machine, calls: &[Syscall]) -> Vec<Syscall> {
+    let lines = table_parser::own_or_named(machine.compat_calls);
+    let known = |name: &str| calls.iter().find(|call| call.name == name).cloned();
+    let of_x86 = OnceCell::new();
+    // Calls that 64-bit programs of this machine do not have any more are described as those of another one.
+    let any = |name: &str| {
+        let all = || super::table::table_of(arch::X86_64);
+        known(name)
+            .or_else(|| of_x86.get_or_init(all).iter().find(|call| call.name == name).cloned())
+    };
+    lines.filter_map(|(_, line)| syscall(machine, line?, &any)).collect()
 }
 
 /// Returns whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION). Also true if that is not known, since a
@@ -38,41 +50,22 @@ pub fn find(name: &str) -> Option<&'static Syscall> {
     table().iter().find(|syscall| syscall.name == name)
 }
 
-/// A line of the table. Its arguments are in the line itself, or are those of a call in the other table.
-#[derive(Debug)]
-pub(super) enum CompatLine {
-    Own(table_parser::SyscallLine),
-    As { number: u32, name: &'static str, call: &'static str },
-}
-
-/// Parses all lines except comments and blank ones; `None` stands for a malformed line.
-pub(super) fn lines() -> impl Iterator<Item = (&'static str, Option<CompatLine>)> {
-    TABLE
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| (line, parse(line)))
-}
-
-fn parse(line: &'static str) -> Option<CompatLine> {
-    if line.contains('(') {
-        return table_parser::parse_line(line).map(CompatLine::Own);
-    }
-    let (number, names) = line.split_once(' ')?;
-    let (name, call) = names.split_once('=').unwrap_or((names, names));
-    Some(CompatLine::As { number: number.parse().ok()?, name, call })
-}
-
-fn syscall(line: CompatLine) -> Option<Syscall> {
+fn syscall(
+    machine: &'static Machine,
+    line: CallLine,
+    known: &dyn Fn(&str) -> Option<Syscall>,
+) -> Option<Syscall> {
     // `other`: another name of the call. What its arguments point to may be another one's there.
     let of = |number, (call, other, name, c_type)| {
-        let (labels, flags) = match labels(call, name) {
-            (&[], None) => labels(other, name),
+        let (labels, flags) = match labels(machine, call, name) {
+            (&[], None) => labels(machine, other, name),
             known => known,
         };
         Argument {
             name,
             c_type,
             meaning: argument_meaning::of(call, name, c_type)
+                .on(machine)
                 .compat(other, number >= FIRST_WITH_LONG_TIMES),
             labels,
             flags,
@@ -80,7 +73,7 @@ fn syscall(line: CompatLine) -> Option<Syscall> {
         }
     };
     match line {
-        CompatLine::Own(line) => {
+        CallLine::Own(line) => {
             // An argument means what it does there, if the kernel has another name for the call.
             let call = line.kernel_name.strip_prefix("ia32_").unwrap_or(line.kernel_name);
             let args = line
@@ -91,8 +84,8 @@ fn syscall(line: CompatLine) -> Option<Syscall> {
             let (name, kernel_name) = (line.name, line.kernel_name);
             Some(Syscall { number: line.number, name, kernel_name, args, is_compat: true })
         }
-        CompatLine::As { number, name, call } => {
-            let other = super::table::table().iter().find(|other| other.name == call)?;
+        CallLine::As { number, name, call } => {
+            let other = known(call)?;
             let args = other.args.iter().map(|arg| of(number, (call, name, arg.name, arg.c_type)));
             let args = args.collect();
             Some(Syscall { number, name, kernel_name: other.kernel_name, args, is_compat: true })

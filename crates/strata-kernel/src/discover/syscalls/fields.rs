@@ -1,9 +1,11 @@
 //! The fields that the BPF programs write for an argument; see `STRATA_ABI_KERNEL_ARG_*`.
 
 use super::argument_meaning::{Meaning, StructureLayout};
+use super::member::MemberItem;
 use super::number::{RegisterNumber, FLAGS, INT, POINTER, UNSIGNED};
-use super::structure::{KernelStructure, MemberItem};
+use super::structure::KernelStructure;
 use super::values::labels;
+use crate::arch;
 use strata_abi::kernel::{
     ARG_EVENTS, ARG_MEMORY, ARG_MESSAGE, ARG_MESSAGES, ARG_NAME, ARG_NONE, ARG_OPTION, ARG_PATH,
     ARG_POLL, ARG_SET, ARG_SOCKADDR, ARG_STRINGS, ARG_TIMEOUT, ARG_TIMEOUT_NARROW, ARG_U32,
@@ -184,7 +186,7 @@ pub(super) fn sequence(element: Element, length_bytes: u8) -> FieldClass {
 /// Makes the fields of a socket's address.
 pub(super) fn address(name: &str) -> Vec<Field> {
     let port = Integer { byte_order: FieldOrder::Big, ..Integer::unsigned(2) };
-    let (families, _) = labels("socket", "family");
+    let (families, _) = labels(arch::here_or_any(), "socket", "family");
     let family = match families {
         [] => FieldClass::Integer(Integer::unsigned(2)),
         families => enumeration(Integer::unsigned(2), families),

@@ -3,13 +3,14 @@
 //! The members' offsets are part of the kernel's interface, and never change. A test compares them with the C library's
 //! headers where those have the kernel's structure.
 
+use super::member::{number, text, KernelMember, MemberItem, MODE};
 use super::number::{RegisterNumber, FLAGS, INT, LONG, UNSIGNED, UNSIGNED_LONG};
+use crate::arch;
 use strata_abi::kernel::{Layout, Piece, ARG_LAYOUT, LAYOUTS, PIECES_MAX, PIECE_MAX};
-use strata_model::Base;
 
 /// Structures that system calls fill and of which some members are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KernelStructure {
+pub(crate) enum KernelStructure {
     Stat,
     CompatStat,
     CompatStat64,
@@ -25,31 +26,6 @@ pub(super) enum KernelStructure {
     CompatMessageLength,
 }
 
-/// A recorded member of a structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KernelMember {
-    /// The suffix of the field's name, which follows the argument's name.
-    pub(super) name: &'static str,
-    /// Offset in the structure \[byte\].
-    pub(super) at: u16,
-    pub(super) item: MemberItem,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MemberItem {
-    Number(RegisterNumber),
-    /// A text of this size \[byte\].
-    Text(u8),
-}
-
-const fn number(name: &'static str, at: u16, number: RegisterNumber) -> KernelMember {
-    KernelMember { name, at, item: MemberItem::Number(number) }
-}
-
-const fn text(name: &'static str, at: u16) -> KernelMember {
-    KernelMember { name, at, item: MemberItem::Text(65) }
-}
-
 /// Converts members of 8 bytes each to the 32-bit layout: all have 4 bytes, so that offsets are halved too.
 const fn halved<const N: usize>(mut members: [KernelMember; N]) -> [KernelMember; N] {
     let mut index = 0;
@@ -63,18 +39,9 @@ const fn halved<const N: usize>(mut members: [KernelMember; N]) -> [KernelMember
     members
 }
 
-const MODE: RegisterNumber = RegisterNumber { bytes: 4, is_signed: false, base: Base::Eight };
 const SHORT_MODE: RegisterNumber = RegisterNumber { bytes: 2, ..MODE };
 const SHORT: RegisterNumber = RegisterNumber { bytes: 2, ..UNSIGNED };
 
-const STAT: [KernelMember; 6] = [
-    number("_ino", 8, UNSIGNED_LONG),
-    number("_mode", 24, MODE),
-    number("_uid", 28, UNSIGNED),
-    number("_gid", 32, UNSIGNED),
-    number("_size", 48, LONG),
-    number("_mtime_sec", 88, LONG),
-];
 const COMPAT_STAT: [KernelMember; 6] = [
     number("_ino", 4, UNSIGNED),
     number("_mode", 8, SHORT_MODE),
@@ -82,14 +49,6 @@ const COMPAT_STAT: [KernelMember; 6] = [
     number("_gid", 14, SHORT),
     number("_size", 20, UNSIGNED),
     number("_mtime_sec", 40, UNSIGNED),
-];
-const COMPAT_STAT64: [KernelMember; 6] = [
-    number("_ino", 88, UNSIGNED_LONG),
-    number("_mode", 16, MODE),
-    number("_uid", 24, UNSIGNED),
-    number("_gid", 28, UNSIGNED),
-    number("_size", 44, LONG),
-    number("_mtime_sec", 72, UNSIGNED),
 ];
 const STATX: [KernelMember; 7] = [
     number("_mask", 0, FLAGS),
@@ -161,11 +120,11 @@ impl KernelStructure {
         KernelStructure::CompatMessageLength,
     ];
 
-    pub(super) fn members(self) -> &'static [KernelMember] {
+    pub(crate) fn members(self) -> &'static [KernelMember] {
         match self {
-            KernelStructure::Stat => &STAT,
+            KernelStructure::Stat => arch::here_or_any().stat,
             KernelStructure::CompatStat => &COMPAT_STAT,
-            KernelStructure::CompatStat64 => &COMPAT_STAT64,
+            KernelStructure::CompatStat64 => arch::here_or_any().compat_stat64,
             KernelStructure::Statx => &STATX,
             KernelStructure::Siginfo => &SIGINFO,
             KernelStructure::CompatSiginfo => &COMPAT_SIGINFO,
@@ -180,7 +139,7 @@ impl KernelStructure {
     }
 
     /// Returns the structure that is used by a 32-bit program's call of that name; `None` if it is not known.
-    pub(super) fn compat(self, call: &str) -> Option<KernelStructure> {
+    pub(crate) fn compat(self, call: &str) -> Option<KernelStructure> {
         Some(match self {
             KernelStructure::Stat if call.ends_with("64") => KernelStructure::CompatStat64,
             KernelStructure::Stat if call.starts_with("old") => return None,
@@ -195,12 +154,12 @@ impl KernelStructure {
         })
     }
 
-    pub(super) fn kind(self) -> u8 {
+    pub(crate) fn kind(self) -> u8 {
         ARG_LAYOUT | self as u8
     }
 
     /// Returns the pieces to copy: adjacent members are joined to one piece, up to a limit.
-    pub(super) fn pieces(self) -> Vec<Piece> {
+    pub(crate) fn pieces(self) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for member in self.members() {
             let bytes = u16::from(member.item.bytes());
@@ -213,15 +172,6 @@ impl KernelStructure {
             }
         }
         pieces
-    }
-}
-
-impl MemberItem {
-    pub(super) fn bytes(self) -> u8 {
-        match self {
-            MemberItem::Number(number) => number.bytes,
-            MemberItem::Text(bytes) => bytes,
-        }
     }
 }
 
@@ -288,7 +238,7 @@ mod tests {
         }};
     }
 
-    #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+    #[cfg(target_pointer_width = "64")]
     #[test]
     fn members_are_where_the_c_library_has_them() {
         use libc::{mmsghdr, rusage, stat, statx, sysinfo, utsname};

@@ -30,6 +30,31 @@ pub(super) fn lines(
         .map(|line| (line, parse_line(line)))
 }
 
+/// A line of a table. Its arguments are in the line itself, or are those of a call in another table.
+#[derive(Debug)]
+pub(super) enum CallLine {
+    Own(SyscallLine),
+    As { number: u32, name: &'static str, call: &'static str },
+}
+
+/// Parses all lines except comments and blank ones; `None` stands for a malformed line.
+pub(super) fn own_or_named(
+    text: &'static str,
+) -> impl Iterator<Item = (&'static str, Option<CallLine>)> {
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| (line, parse_own_or_named(line)))
+}
+
+fn parse_own_or_named(line: &'static str) -> Option<CallLine> {
+    if line.contains('(') {
+        return parse_line(line).map(CallLine::Own);
+    }
+    let (number, names) = line.split_once(' ')?;
+    let (name, call) = names.split_once('=').unwrap_or((names, names));
+    Some(CallLine::As { number: number.parse().ok()?, name, call })
+}
+
 pub(super) fn parse_line(line: &'static str) -> Option<SyscallLine> {
     let (number, rest) = line.split_once(' ')?;
     let (names, rest) = rest.split_once('(')?;
@@ -51,7 +76,12 @@ fn parse_argument(argument: &'static str) -> Option<(&'static str, &'static str)
 }
 
 /// Parses all paragraphs of values; `None` stands for a malformed one.
-pub(super) fn values(text: &'static str) -> impl Iterator<Item = Option<Values>> {
+///
+/// `others` has the values that a machine has for some names; one of `None` has no such name there.
+pub(super) fn values(
+    text: &'static str,
+    others: &'static [(&'static str, Option<i64>)],
+) -> impl Iterator<Item = Option<Values>> {
     let mut paragraphs: Vec<Vec<&'static str>> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         match paragraphs.last_mut() {
@@ -59,10 +89,19 @@ pub(super) fn values(text: &'static str) -> impl Iterator<Item = Option<Values>>
             _ => paragraphs.push(line.split_whitespace().collect()),
         }
     }
-    paragraphs.into_iter().map(|words| parse_values(&words))
+    paragraphs.into_iter().map(|words| parse_values(&words, others))
 }
 
-fn parse_values(words: &[&'static str]) -> Option<Values> {
+fn parse_values(words: &[&'static str], others: &[(&'static str, Option<i64>)]) -> Option<Values> {
+    let parse = |word: &&str| {
+        let value = parse_value(word);
+        let name = value.as_ref().map(|(name, _)| name.as_str());
+        match others.iter().find(|(other, _)| Some(*other) == name) {
+            Some((_, None)) => None,
+            Some((name, Some(other))) => Some(Some(((*name).to_owned(), *other))),
+            None => Some(value),
+        }
+    };
     let head = words.iter().position(|word| word.ends_with(':'))? + 1;
     let (of, values) = words.split_at(head);
     let of = of
@@ -72,9 +111,9 @@ fn parse_values(words: &[&'static str]) -> Option<Values> {
     let is_between = |word: &&str| *word == "|" || word.starts_with('+');
     let flags = values.iter().position(is_between).unwrap_or(values.len());
     let (values, flags) = values.split_at(flags);
-    let values = values.iter().map(|word| parse_value(word)).collect::<Option<Vec<_>>>()?;
+    let values = values.iter().filter_map(parse).collect::<Option<Vec<_>>>()?;
     let low_bits = flags.first().and_then(|word| word.strip_prefix('+'));
-    let flags = flags.iter().skip(1).map(|word| parse_value(word)).collect::<Option<Vec<_>>>()?;
+    let flags = flags.iter().skip(1).filter_map(parse).collect::<Option<Vec<_>>>()?;
     let Some(low_bits) = low_bits else {
         return Some(Values { of, labels: with_flags(&values, &flags), flags: None });
     };
@@ -127,7 +166,7 @@ mod tests {
     #[test]
     fn values_with_flags_have_every_set_of_them() {
         let text = "socket.type\n  pair.type: A=1 B=2 |\n  X=0x10 Y=32\n";
-        let found: Vec<_> = values(text).map(|values| values.expect("values")).collect();
+        let found: Vec<_> = values(text, &[]).map(|values| values.expect("values")).collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].of, [("socket", "type"), ("pair", "type")]);
         let shown: Vec<_> =
@@ -141,7 +180,7 @@ mod tests {
     #[test]
     fn values_in_front_of_flags_are_in_the_low_bits() {
         let text = "open.flags:\n RD=0 WR=1 +2 BOTH=12 A=4 B=8\n";
-        let values = values(text).next().flatten().expect("values");
+        let values = values(text, &[]).next().flatten().expect("values");
         assert_eq!(values.flags, Some(Flags { low_bits: 2 }));
         let labels = values.labels.iter().map(|label| (&*label.label, label.from));
         let expected = [("RD", 0), ("WR", 1), ("BOTH", 12), ("A", 4), ("B", 8)];
@@ -149,9 +188,18 @@ mod tests {
     }
 
     #[test]
+    fn values_of_another_machine_replace_those_of_their_names() {
+        let text = "open.flags:\n RD=0 +2 BOTH=12 A=4 B=8\n";
+        let others = &[("BOTH", Some(20)), ("B", None), ("A", Some(16))];
+        let values = values(text, others).next().flatten().expect("values");
+        let labels = values.labels.iter().map(|label| (&*label.label, label.from));
+        assert_eq!(labels.collect::<Vec<_>>(), [("RD", 0), ("BOTH", 20), ("A", 16)]);
+    }
+
+    #[test]
     fn values_that_are_none_are_refused() {
         for text in ["socket.type A=1", "socket: A=1", "a.b: A", "a.b: A=x", "a.b: A=1 +x B=2"] {
-            assert!(values(text).all(|values| values.is_none()), "{text}");
+            assert!(values(text, &[]).all(|values| values.is_none()), "{text}");
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Parses an argument of a USDT probe: `SIZE@OPERAND`, with the operand in the assembler's syntax for x86-64.
+//! Parses an argument of a USDT probe: `SIZE@OPERAND`, with the operand in the syntax of the machine's assembler.
 
+use crate::arch::{self, Instructions};
 use crate::decide::uprobe::register::{self, Register};
 use strata_abi::kernel::{Part, CONSTANT, MEMORY, NO_REGISTER, REGISTER};
 use strata_model::{FieldClass, FieldOrder, Float, Integer};
@@ -158,7 +159,11 @@ impl UsdtOperand {
     /// The reason why the operand cannot be recorded.
     pub fn parse(text: &str) -> Result<UsdtOperand, OperandError> {
         let (size, place) = text.split_once('@').ok_or(OperandError::NoSize)?;
-        Ok(UsdtOperand { class: class(size)?, place: place_of(place)? })
+        let place = match arch::here_or_any().instructions {
+            Instructions::X86 => place_of(place)?,
+            Instructions::A64 => place_of_a64(place, arch::here_or_any().registers.find)?,
+        };
+        Ok(UsdtOperand { class: class(size)?, place })
     }
 
     /// Returns the part of a record by which a program records the operand.
@@ -219,7 +224,7 @@ impl UsdtOperand {
             index: register,
             ..Part::default()
         };
-        let is_rip = base.is_some_and(|base| base.offset == register::RIP);
+        let is_rip = base.is_some_and(|base| base.offset == register::here().ip);
         let is_address = base.is_none() && index.is_none();
         let address = match &value.symbol {
             Some(symbol) => symbols.address(symbol)?.wrapping_add(value.number as u64),
@@ -229,7 +234,7 @@ impl UsdtOperand {
         };
         // Wherever the file is loaded, it is as far from the probe.
         if is_rip || is_address {
-            return Ok(at(register::RIP, address.wrapping_sub(symbols.at) as i64));
+            return Ok(at(register::here().ip, address.wrapping_sub(symbols.at) as i64));
         }
         if value.symbol.is_some() && !symbols.is_fixed {
             return Err(OperandError::Moved);
@@ -296,7 +301,7 @@ fn place_of(text: &str) -> Result<OperandPlace, OperandError> {
         (Some(index), scale, None) => Some(index_of(index, scale.unwrap_or("1"))?),
         _ => return Err(OperandError::Syntax),
     };
-    let is_rip = |base: &Register| base.offset == register::RIP;
+    let is_rip = |base: &Register| base.offset == register::here().ip;
     let is_wrong = |base: Register| base.bytes != 8 || (index.is_some() && is_rip(&base));
     if base.is_some_and(is_wrong) {
         return Err(OperandError::Syntax);
@@ -304,10 +309,61 @@ fn place_of(text: &str) -> Result<OperandPlace, OperandError> {
     Ok(OperandPlace::Memory { value, base, index })
 }
 
+/// Parses an operand of AArch64: `x0`, `w1`, `5`, `[sp, 12]`, `[x1, x2, lsl 3]`; a number may have a `#` in front. `find`
+/// returns the registers of that machine.
+fn place_of_a64(
+    text: &str,
+    find: fn(&str) -> Option<Register>,
+) -> Result<OperandPlace, OperandError> {
+    let plain = |text: &str| text.trim().trim_start_matches('#').to_owned();
+    let Some(inside) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else {
+        if let Some(register) = find(text) {
+            return Ok(OperandPlace::Register(register));
+        }
+        let number = text.strip_prefix(['d', 's', 'q', 'v', 'h', 'b']).unwrap_or_default();
+        return match text {
+            "xzr" | "wzr" => Ok(OperandPlace::Constant(SymbolOffset::default())),
+            _ if number.parse::<u8>().is_ok_and(|number| number < 32) => {
+                Err(OperandError::Vector(text.to_owned()))
+            }
+            _ => Ok(OperandPlace::Constant(value(&plain(text))?)),
+        };
+    };
+    let whole = |name: &str| {
+        let found = find(name.trim()).ok_or_else(|| OperandError::Register(name.to_owned()))?;
+        let is_whole = found.bytes == 8;
+        is_whole.then_some(found).ok_or(OperandError::Syntax)
+    };
+    let parts: Vec<&str> = inside.split(',').map(str::trim).collect();
+    let (base, rest) = parts.split_first().ok_or(OperandError::Syntax)?;
+    let base = Some(whole(base)?);
+    let none = SymbolOffset::default();
+    let place = |value, index| OperandPlace::Memory { value, base, index };
+    match rest {
+        [] => Ok(place(none, None)),
+        [index] if find(index).is_some() => {
+            Ok(place(none, Some(IndexRegister { register: whole(index)?, scale: 1 })))
+        }
+        [distance] => {
+            let distance = value(&plain(distance))?;
+            // `:lo12:symbol` and the like are known to the linker only.
+            distance.symbol.is_none().then(|| place(distance, None)).ok_or(OperandError::Syntax)
+        }
+        [index, shift] => {
+            let shift = shift.strip_prefix("lsl").map(plain).and_then(|it| it.parse::<u8>().ok());
+            let scale = shift.filter(|shift| *shift <= 3).map(|shift| 1 << shift);
+            let scale = scale.ok_or(OperandError::Index)?;
+            Ok(place(none, Some(IndexRegister { register: whole(index)?, scale })))
+        }
+        _ => Err(OperandError::Syntax),
+    }
+}
+
 /// Parses an index register and its scale. The processor cannot use %rsp or %rip as an index.
 fn index_of(text: &str, scale: &str) -> Result<IndexRegister, OperandError> {
     let register = register(text)?;
-    if register.bytes != 8 || [register::RSP, register::RIP].contains(&register.offset) {
+    if register.bytes != 8 || [register::here().sp, register::here().ip].contains(&register.offset)
+    {
         return Err(OperandError::Index);
     }
     match scale.parse() {
@@ -367,4 +423,51 @@ fn number(text: &str) -> Option<i64> {
 fn is_symbol(text: &str) -> bool {
     text.starts_with(|char: char| char.is_ascii_alphabetic() || "_.".contains(char))
         && text.chars().all(|char| char.is_ascii_alphanumeric() || "_.$@".contains(char))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As gcc and clang write them for AArch64.
+    #[test]
+    fn operands_of_aarch64_are_registers_numbers_and_memory() {
+        let machine = arch::ALL.into_iter().find(|one| one.name == "aarch64").unwrap();
+        let find = machine.registers.find;
+        let of = |text: &str| place_of_a64(text, find);
+        let register = |name: &str| find(name).unwrap();
+        let number = |number| SymbolOffset { symbol: None, number };
+        let memory = |base: &str, value, index: Option<(&str, u8)>| OperandPlace::Memory {
+            value: number(value),
+            base: Some(register(base)),
+            index: index.map(|(name, scale)| IndexRegister { register: register(name), scale }),
+        };
+        for (text, wanted) in [
+            ("x0", OperandPlace::Register(register("x0"))),
+            ("w30", OperandPlace::Register(register("w30"))),
+            ("wzr", OperandPlace::Constant(number(0))),
+            ("5", OperandPlace::Constant(number(5))),
+            ("#-1", OperandPlace::Constant(number(-1))),
+            ("[sp]", memory("sp", 0, None)),
+            ("[sp,28]", memory("sp", 28, None)),
+            ("[x29, #-8]", memory("x29", -8, None)),
+            ("[x1,x2]", memory("x1", 0, Some(("x2", 1)))),
+            ("[x1, x2, lsl #3]", memory("x1", 0, Some(("x2", 8)))),
+        ] {
+            assert_eq!(of(text), Ok(wanted), "{text}");
+        }
+        assert_eq!(of("d8"), Err(OperandError::Vector("d8".into())));
+        for text in [
+            "[",
+            "[]",
+            "[w0]",
+            "[x0,:lo12:a]",
+            "[x0,x1,lsl 4]",
+            "[x0,w1,sxtw]",
+            "[x0,1,2,3]",
+            "%rax",
+        ] {
+            assert!(of(text).is_err(), "{text}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// O_CLOEXEC of open() on x86-64, which the kernel shows among the flags of a descriptor.
+/// O_CLOEXEC of open(), which the kernel shows among the flags of a descriptor.
 const CLOSE_ON_EXEC: u32 = 0o2_000_000;
 
 /// State of a command when its program begins: its name, working folder and descriptors. Its first records are written

@@ -1,5 +1,6 @@
 //! Reads the open files and the mapped code of a process from /proc.
 
+use crate::arch;
 use crate::discover::build_id::{self, Which};
 use rustix::fs::readlink;
 use std::collections::HashMap;
@@ -72,14 +73,12 @@ pub type BuildIds = Arc<Mutex<HashMap<(String, u64), String>>>;
 
 /// The number by which system calls name the working folder (AT_FDCWD).
 const WORKING_FOLDER: i32 = -100;
-/// O_DIRECTORY of open() on x86-64.
-const DIRECTORY: u32 = 0o200_000;
 
 /// Returns a process' open files. The first one is its working folder, as a descriptor of its own.
 pub(super) fn open_files(folder: &Path) -> Vec<OpenFile> {
     let mut all = Vec::new();
     if let Ok(name) = readlink(folder.join("cwd"), Vec::new()) {
-        let (fd, flags) = (WORKING_FOLDER, DIRECTORY);
+        let (fd, flags) = (WORKING_FOLDER, arch::here_or_any().o_directory);
         all.push(OpenFile { fd, flags, name: name.into_bytes() });
     }
     for fd in numbers(&folder.join("fd")).into_iter().take(FILES_MAX) {

@@ -1,0 +1,374 @@
+//! Finds the instructions by which a function of AArch64 is left, as `exits` does for x86-64, whose comment says why.
+//!
+//! Every instruction has 4 bytes, and a function's return address is in a register and not on the stack, so that there is
+//! less to follow: a `ret` leaves the function, a `b` to the begin of another function is a tail call, and a `br` may be
+//! either that or a `switch`, which the probe's program tells by its target (a `Guard`).
+
+use crate::decide::jump_guard::{Guard, JumpTarget, RANGES_MAX};
+use crate::decide::uprobe::exits::{ExitProblem, Exits, BYTES_MAX};
+use crate::discover::code_map::CodeMap;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Size of an instruction \[byte\].
+const STEP: u64 = 4;
+/// The register with the return address.
+const LINK: u32 = 30;
+
+/// How an instruction goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// To the next one, also after a call.
+    Next,
+    /// To this address.
+    Jump(u64),
+    /// To this address or the next one; with the condition where it is one of the flags alone.
+    Branch(u64, Option<u8>),
+    /// To the address in a register.
+    Register(u32),
+    /// To the caller, whose address is in this register.
+    Return(u32),
+    /// To the caller or to another function, with an address that it authenticates: no kernel probes this.
+    Authenticated,
+    /// Nowhere: a breakpoint, or no instruction.
+    Stop,
+}
+
+/// Returns the number in the `bits` of an instruction from bit `from` on, which has a sign, times 4.
+fn distance(word: u32, from: u32, bits: u32) -> i64 {
+    let shifted = (word >> from) << (32 - bits);
+    i64::from(shifted as i32 >> (32 - bits)) * 4
+}
+
+/// Decodes where the instruction at `address` goes on. See "Branches" in the index of A64 instructions of Arm's manual.
+fn flow(word: u32, address: u64) -> Flow {
+    let to = |from, bits| address.wrapping_add_signed(distance(word, from, bits));
+    let register = word >> 5 & 31;
+    if word & 0xfc00_0000 == 0x1400_0000 {
+        return Flow::Jump(to(0, 26));
+    }
+    if word & 0xff00_0000 == 0x5400_0000 {
+        // AL and NV are always taken.
+        let code = (word & 15) as u8;
+        return match code {
+            14 | 15 => Flow::Jump(to(5, 19)),
+            _ => Flow::Branch(to(5, 19), Some(code)),
+        };
+    }
+    if word & 0x7e00_0000 == 0x3400_0000 {
+        return Flow::Branch(to(5, 19), None);
+    }
+    if word & 0x7e00_0000 == 0x3600_0000 {
+        return Flow::Branch(to(5, 14), None);
+    }
+    match word & 0xffff_fc1f {
+        0xd61f_0000 => return Flow::Register(register),
+        0xd65f_0000 => return Flow::Return(register),
+        _ => {}
+    }
+    // BRAA, BRAB, BRAAZ, BRABZ, RETAA, RETAB.
+    if word & 0xfeff_f800 == 0xd61f_0800 || word & 0xffff_fbff == 0xd65f_0bff {
+        return Flow::Authenticated;
+    }
+    // UDF, BRK, HLT.
+    if word & 0xffff_0000 == 0
+        || word & 0xffe0_001f == 0xd420_0000
+        || word & 0xffe0_001f == 0xd440_0000
+    {
+        return Flow::Stop;
+    }
+    Flow::Next
+}
+
+/// What a jump out of the known pieces leads to.
+enum Destination {
+    Piece(Range<u64>),
+    Other,
+    /// Code that never returns.
+    End,
+}
+
+struct Explorer<'m, 'data> {
+    map: &'m CodeMap<'data>,
+    start: u64,
+    pieces: Vec<Range<u64>>,
+    seen: BTreeSet<u64>,
+    work: Vec<u64>,
+    leaving: BTreeSet<u64>,
+    /// True if some code may be reached in ways that were not followed.
+    is_partial: bool,
+}
+
+/// Finds the exits of the function that begins at `start`.
+///
+/// # Errors
+/// Some exit is not known.
+pub(crate) fn find(map: &CodeMap<'_>, start: u64) -> Result<Exits, ExitProblem> {
+    let whole = map.extent(start).ok_or(ExitProblem::NoEnd)?;
+    if let Some(other) = map.beginning_within(&whole) {
+        let name = String::from_utf8_lossy(other.name).into_owned();
+        return Err(ExitProblem::Shared { name });
+    }
+    let mut explorer = Explorer {
+        map,
+        start,
+        pieces: vec![],
+        seen: BTreeSet::new(),
+        work: vec![start],
+        leaving: BTreeSet::new(),
+        is_partial: map.go().is_some(),
+    };
+    explorer.add_piece(whole)?;
+    explorer.explore()?;
+    let mut swept = 0;
+    while explorer.is_partial && swept < explorer.pieces.len() {
+        explorer.sweep(swept);
+        swept += 1;
+        explorer.explore()?;
+    }
+    explorer.exits()
+}
+
+/// Returns the address of the instruction in whose middle `address` is; `None` if an instruction begins there.
+pub(crate) fn instruction_around(address: u64) -> Option<u64> {
+    (address % STEP != 0).then_some(address - address % STEP)
+}
+
+/// Returns the instruction after the check for the stack's end, with which most functions of Go begin; `None` if there is
+/// no such check.
+pub(crate) fn behind_stack_check(map: &CodeMap<'_>, start: u64) -> Option<u64> {
+    const LOOKED_AT: u64 = 8;
+    const LOAD_LIMIT: u32 = 0xf940_0b90; // ldr x16, [x28, #16]
+    const LOWER_OR_SAME: u8 = 9;
+    let range = map.extent(start)?;
+    if word_at(map, &range, start)? != LOAD_LIMIT {
+        return None;
+    }
+    for address in (1..LOOKED_AT).map(|number| start + number * STEP) {
+        match flow(word_at(map, &range, address)?, address) {
+            Flow::Next | Flow::Branch(_, Some(3)) => {}
+            Flow::Branch(to, Some(LOWER_OR_SAME)) if range.contains(&to) => {
+                return Some(address + STEP).filter(|next| range.contains(next));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn word_at(map: &CodeMap<'_>, piece: &Range<u64>, address: u64) -> Option<u32> {
+    let at = usize::try_from(address.checked_sub(piece.start)?).ok()?;
+    let bytes = map.bytes(piece)?.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+impl Explorer<'_, '_> {
+    fn place(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.start)
+    }
+
+    fn piece_of(&self, address: u64) -> Option<&Range<u64>> {
+        self.pieces.iter().find(|piece| piece.contains(&address))
+    }
+
+    fn flow(&self, address: u64) -> Result<Flow, ExitProblem> {
+        let piece = self.piece_of(address).filter(|_| address % STEP == 0);
+        let word = piece.and_then(|piece| word_at(self.map, piece, address));
+        word.map(|word| flow(word, address)).ok_or_else(|| ExitProblem::Data(self.place(address)))
+    }
+
+    fn add_piece(&mut self, piece: Range<u64>) -> Result<(), ExitProblem> {
+        let length = |one: &Range<u64>| one.end.saturating_sub(one.start);
+        let all = self.pieces.iter().chain([&piece]);
+        let bytes = all.fold(0u64, |sum, one| sum.saturating_add(length(one)));
+        if bytes > BYTES_MAX {
+            return Err(ExitProblem::Large { bytes, limit: BYTES_MAX });
+        }
+        if !self.map.take_budget(length(&piece)) {
+            return Err(ExitProblem::Budget);
+        }
+        if self.pieces.len() == RANGES_MAX {
+            return Err(ExitProblem::Pieces);
+        }
+        self.is_partial |= self.map.frame_of(piece.start).is_some_and(|frame| frame.has_handlers);
+        self.pieces.push(piece);
+        Ok(())
+    }
+
+    fn explore(&mut self) -> Result<(), ExitProblem> {
+        while let Some(address) = self.work.pop() {
+            if !self.seen.insert(address) {
+                continue;
+            }
+            match self.flow(address)? {
+                Flow::Next => self.go_on(address)?,
+                Flow::Jump(to) => self.jump(address, to)?,
+                Flow::Branch(to, _) => {
+                    self.jump(address, to)?;
+                    self.go_on(address)?;
+                }
+                Flow::Register(_) => self.is_partial = true,
+                Flow::Return(_) | Flow::Authenticated | Flow::Stop => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, address: u64) -> Result<(), ExitProblem> {
+        let next = address.wrapping_add(STEP);
+        if self.piece_of(next).is_some() {
+            self.work.push(next);
+            return Ok(());
+        }
+        let piece = self.piece_of(address);
+        let word = piece.and_then(|piece| word_at(self.map, piece, address)).unwrap_or_default();
+        // Behind the call of a function that does not return may be anything, and compilers fill up with NOP.
+        let is_call = word & 0xfc00_0000 == 0x9400_0000 || word & 0xffff_fc1f == 0xd63f_0000;
+        match is_call || word == 0xd503_201f {
+            true => Ok(()),
+            false => Err(ExitProblem::RunsOn),
+        }
+    }
+
+    fn jump(&mut self, at: u64, to: u64) -> Result<(), ExitProblem> {
+        if self.piece_of(to).is_none() {
+            match self.destination(to) {
+                Some(Destination::Piece(piece)) => self.add_piece(piece)?,
+                Some(Destination::Other) => {
+                    self.leaving.insert(at);
+                    return Ok(());
+                }
+                Some(Destination::End) => return Ok(()),
+                None => return Err(ExitProblem::Unclear { at: self.place(at), to }),
+            }
+        }
+        self.work.push(to);
+        Ok(())
+    }
+
+    fn destination(&self, to: u64) -> Option<Destination> {
+        if self.map.is_stub(to) {
+            return Some(Destination::Other);
+        }
+        let is_cold = |name: &[u8]| name.windows(5).any(|part| part == b".cold");
+        if let Some(named) = self.map.function_of(to) {
+            if is_cold(named.name) {
+                return Some(Destination::Piece(named.start..named.end));
+            }
+            return (named.start == to).then_some(Destination::Other);
+        }
+        if !self.map.beginning_at(to).is_empty() {
+            return Some(Destination::Other);
+        }
+        // A file without symbols: what the code there does tells what it is.
+        let range = self.map.frame_of(to)?.range.clone();
+        let mut leaves = false;
+        for address in addresses(&range) {
+            match flow(word_at(self.map, &range, address)?, address) {
+                Flow::Jump(to) | Flow::Branch(to, _)
+                    if to != self.start && self.piece_of(to).is_some() =>
+                {
+                    return Some(Destination::Piece(range));
+                }
+                Flow::Return(_) | Flow::Register(_) | Flow::Authenticated => leaves = true,
+                Flow::Jump(to) if !range.contains(&to) => leaves = true,
+                _ => {}
+            }
+        }
+        Some(if leaves { Destination::Other } else { Destination::End })
+    }
+
+    /// Looks at all instructions of a piece that were not reached. What stands there may be data.
+    fn sweep(&mut self, number: usize) {
+        let Some(piece) = self.pieces.get(number).cloned() else { return };
+        let is_code = |address: &u64| {
+            let word = word_at(self.map, &piece, *address).unwrap_or_default();
+            let flow = flow(word, *address);
+            let is_inside = |to: &u64| self.piece_of(*to).is_some();
+            match flow {
+                Flow::Return(register) => register == LINK,
+                Flow::Jump(to) | Flow::Branch(to, _) => {
+                    is_inside(&to) || self.map.is_stub(to) || !self.map.beginning_at(to).is_empty()
+                }
+                Flow::Register(_) => true,
+                _ => false,
+            }
+        };
+        let found: Vec<u64> =
+            addresses(&piece).filter(|at| !self.seen.contains(at)).filter(is_code).collect();
+        self.work.extend(found);
+    }
+
+    fn exits(&self) -> Result<Exits, ExitProblem> {
+        let mut exits = Exits::default();
+        for at in self.seen.iter().copied() {
+            match self.flow(at)? {
+                Flow::Return(LINK) => exits.returns.push(at),
+                Flow::Return(_) => return Err(ExitProblem::Stack(self.place(at))),
+                Flow::Authenticated => return Err(ExitProblem::Prefix(self.place(at))),
+                Flow::Jump(_) if self.leaving.contains(&at) => exits.tail_calls.push(at),
+                Flow::Branch(_, Some(code)) if self.leaving.contains(&at) => {
+                    exits.guarded.push((at, Guard::Condition(code)));
+                }
+                Flow::Branch(to, None) if self.leaving.contains(&at) => {
+                    return Err(ExitProblem::Unclear { at: self.place(at), to });
+                }
+                Flow::Register(number) => {
+                    let relative = |address: u64| address.wrapping_sub(at) as i64;
+                    let pieces = self.pieces.iter();
+                    let ranges = pieces.map(|one| (relative(one.start), relative(one.end)));
+                    // x0 to x30 are at the begin of `struct pt_regs`.
+                    let target = JumpTarget::Register(number as u16 * 8);
+                    exits.guarded.push((at, Guard::Target { target, ranges: ranges.collect() }));
+                }
+                _ => {}
+            }
+        }
+        if exits.returns.is_empty() && exits.tail_calls.is_empty() && exits.guarded.is_empty() {
+            return Err(ExitProblem::Never);
+        }
+        Ok(exits)
+    }
+}
+
+fn addresses(range: &Range<u64>) -> impl Iterator<Item = u64> {
+    (range.start.next_multiple_of(STEP)..range.end).step_by(STEP as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flow_of_every_branch_is_where_the_assembler_has_put_it() {
+        let at = 0x1_0000;
+        // What aarch64-linux-gnu-as makes of these at that address.
+        for (word, wanted) in [
+            (0x1400_0004, Flow::Jump(0x1_0010)),            // b .+16
+            (0x17ff_ffff, Flow::Jump(0xfffc)),              // b .-4
+            (0x9400_0004, Flow::Next),                      // bl .+16
+            (0x5400_0080, Flow::Branch(0x1_0010, Some(0))), // b.eq .+16
+            (0x54ff_ffed, Flow::Branch(0xfffc, Some(13))),  // b.le .-4
+            (0x5400_008e, Flow::Jump(0x1_0010)),            // b.al .+16
+            (0xb400_0080, Flow::Branch(0x1_0010, None)),    // cbz x0, .+16
+            (0x35ff_ffe1, Flow::Branch(0xfffc, None)),      // cbnz w1, .-4
+            (0x3618_0080, Flow::Branch(0x1_0010, None)),    // tbz w0, #3, .+16
+            (0xb7ff_ffe0, Flow::Branch(0xfffc, None)),      // tbnz x0, #63, .-4
+            (0xd61f_0200, Flow::Register(16)),              // br x16
+            (0xd63f_0000, Flow::Next),                      // blr x0
+            (0xd65f_03c0, Flow::Return(30)),                // ret
+            (0xd65f_0220, Flow::Return(17)),                // ret x17
+            (0xd65f_0bff, Flow::Authenticated),             // retaa
+            (0xd65f_0fff, Flow::Authenticated),             // retab
+            (0xd71f_0a11, Flow::Authenticated),             // braa x16, x17
+            (0xd61f_0a1f, Flow::Authenticated),             // braaz x16
+            (0xd420_0000, Flow::Stop),                      // brk #0
+            (0x0000_0000, Flow::Stop),                      // udf #0
+            (0xd400_0001, Flow::Next),                      // svc #0
+            (0xd503_201f, Flow::Next),                      // nop
+            (0xa9bf_7bfd, Flow::Next),                      // stp x29, x30, [sp, #-16]!
+        ] {
+            assert_eq!(flow(word, at), wanted, "{word:#x}");
+        }
+    }
+}
