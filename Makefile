@@ -17,7 +17,7 @@ SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/n
 # Of them those that say in their head why nothing may run beside them.
 ALONE_TESTS = $(shell grep -l '^\# Alone: ' $(SYSTEM_TESTS))
 # Of the others those in a machine of their own, and those that read the largest files: they take the longest. The oldest
-# kernel's verifier refuses what newer ones load, which is found nowhere else: it is the one of the five that `make test`
+# kernel's verifier refuses what newer ones load, which is found nowhere else: it is the one of the six that `make test`
 # boots.
 EMULATED = $(filter tests/vm/% tests/fault/growth,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
@@ -30,9 +30,9 @@ HEADERS := tools/unchanged abi/include ring/include probe/user/include tools/gat
 STACK := tools/unchanged probe/kernel ring/include abi/include crates/strata-kernel/build.rs tests/bpf_stack.py \
 	tools/gate/kernel_stack -- tools/gate/kernel_stack
 # Of the plan, what only `make nightly` runs: other architectures, the ring's checkers (`make check` is for changes of
-# ring/ and abi/), four of five machines, libFuzzer, which needs all crates once more, and benchmarks, which need the
+# ring/ and abi/), five of six machines, libFuzzer, which needs all crates once more, and benchmarks, which need the
 # release. CONTRIBUTING.md says which faults are found later for it.
-NIGHTLY := (cross-run|CHECK=(model|step|spin|guest)|vm/(boot|guests|kernel|module)|fuzz/run|--once)
+NIGHTLY := (cross-run|CHECK=(model|step|spin|guest)|vm/(arm64|boot|guests|kernel|module)|fuzz/run|--once)
 # And what `make quick` runs: what is said of the text, tests of one process, and recordings that wait for no time.
 QUICK := (gate/(format|golden|invariants|json|levels|links|page|prose|ring_api|rust_|shell_syntax|sleep|words)|build/ring/test/(at_once|client|config|iterate|malicious|memory|open|read|record|recover)\b|e2e/(contexts|exit_status|golden|filter|rules|sessions|spans|stats|terminal|view|view_short)$$)
 ONCE ?=

@@ -1,12 +1,15 @@
 # Fetches a kernel that tests/vm boots, extracted and never installed. ./setup --tests runs it, so that the tests need
 # no network. Quick when it is there.
 #
-#   bash tests/vm/fetch.sh [--check] [kernel|oldest|arm64|headers]
+#   bash tests/vm/fetch.sh [--check] [kernel|oldest|arm64|arm64-guest|arm64-tools|headers]
 #
 #   kernel    Debian's cloud kernel
 #   oldest    Ubuntu's 5.15: the oldest kernel with kernel events
 #   headers   of the first one, which is there: what a module is compiled with, as src/build
 #   arm64     Debian's cloud kernel for AArch64, in which ring/check/guest runs the ring
+#   arm64-guest   programs and libraries of Debian that run in it, as a tree of files
+#   arm64-tools   what compiles the command for it: Debian's Rust compiler for this machine with the standard libraries of
+#             both, in rust/, and libelf and zlib, in include/ and lib/
 #   --check   only say whether it is there
 #
 # Prints its folder: vmlinuz, release, and modules/, those that the guest needs.
@@ -34,6 +37,13 @@ which=${1:-kernel}
 	fi
 	! $check || exit 1
 }
+# ---- packages that are extracted as they are ----
+GUEST_PACKAGES=(busybox-static coreutils libacl1 libattr1 libc6 libgcc-s1 libgmp10 liblzma5 libpcre2-8-0 libselinux1 libunwind8
+	strace)
+if [[ $which == arm64-* && -e $cache/$which/complete ]]; then
+	echo "$cache/$which"
+	exit 0
+fi
 # One that was fetched when other modules were wanted is fetched anew.
 if [[ -e $cache/$which/vmlinuz && $(cat "$cache/$which/wanted" 2>/dev/null) == "${modules[*]}" ]]; then
 	echo "$cache/$which"
@@ -43,7 +53,7 @@ fi
 
 say() { echo "fetch: $*" >&2; }
 
-[[ $(uname -m) == x86_64 ]] || { say "the kernel layer is for x86-64 only"; exit 3; }
+[[ $(uname -m) == x86_64 ]] || { say "virtual machines are made on x86-64 only"; exit 3; }
 command -v apt-get dpkg >/dev/null || { say "no apt-get here, which would fetch it"; exit 3; }
 mkdir -p "$cache" || exit 1
 folder=$(mktemp -d "$cache/new.XXXXXX") || exit 1
@@ -76,8 +86,7 @@ of_arm64() {
 	APT_CONFIG=$folder/apt.conf "$@"
 }
 
-fetch_arm64() {
-	local log
+lists_of_arm64() {
 	mkdir -p "$folder"/apt/{lists/partial,cache/archives/partial} && : >"$folder/apt/status" || exit 1
 	cat >"$folder/apt.conf" <<-END
 		APT::Architecture "arm64";
@@ -88,12 +97,58 @@ fetch_arm64() {
 		Dir::State::status "$folder/apt/status";
 		Dir::Cache "$folder/apt/cache";
 	END
-	DEBIAN=linux-image-cloud-arm64
 	log=$(of_arm64 timeout 300 apt-get update -q 2>&1)
+}
+
+fetch_arm64() {
+	local log
+	lists_of_arm64
+	DEBIAN=linux-image-cloud-arm64
 	package=$(of_arm64 real)
 	[[ -n $package ]] || { say "apt knows no $DEBIAN, which Debian has: $(tail -n 1 <<<"$log")"; exit 3; }
 	of_arm64 download || { say "$package cannot be downloaded: $(tail -n 1 <<<"$log")"; exit 1; }
 	release=${package#linux-image-}
+}
+
+# into FOLDER [of_arm64] PACKAGE...: each downloaded and extracted.
+into() {
+	local to=$1 by=() log file
+	mkdir -p "$to" || exit 1
+	shift
+	[[ $1 != of_arm64 ]] || { by=(of_arm64) && shift; }
+	for package; do
+		file=$(mktemp -d "$folder/one.XXXXXX") || exit 1
+		log=$(cd "$file" && "${by[@]}" timeout 300 apt-get download -q "$package" 2>&1) && dpkg -x "$file"/*.deb "$to" || {
+			say "$package cannot be downloaded: $(tail -n 1 <<<"$log")"
+			exit 1
+		}
+	done
+}
+
+fetch_arm64-guest() {
+	local log
+	lists_of_arm64
+	into "$folder/kernel" of_arm64 "${GUEST_PACKAGES[@]}"
+	rm -rf "$folder/kernel/usr/share"
+}
+
+# depends PACKAGE REGEX: the packages that it needs and that match.
+depends() { apt-cache depends "$1" 2>/dev/null | sed -n "s/^ *Depends: \($2\)\$/\1/p"; }
+
+fetch_arm64-tools() {
+	local log web= version std llvm files to=$folder/kernel
+	[[ -z $(apt-cache search --names-only '^rustc-web$' 2>/dev/null) ]] || web=-web
+	version=$(apt-cache policy "rustc$web" | sed -n 's/^ *Candidate: //p')
+	std=$(depends "libstd-rust$web-dev" "libstd-rust$web-[0-9].*" | tail -n 1)
+	llvm=$(depends "$std" 'libllvm[0-9.]*' | tail -n 1)
+	[[ -n $version && -n $std && -n $llvm ]] || { say "apt knows no rustc that compiles for AArch64, which Debian has"; exit 3; }
+	lists_of_arm64
+	into "$to/rust" "rustc$web=$version" "libstd-rust$web-dev=$version" "$std=$version" "$llvm"
+	into "$to/rust" of_arm64 "libstd-rust$web-dev=$version"
+	into "$folder/files" of_arm64 libelf-dev zlib1g-dev
+	files=$folder/files/usr
+	mkdir -p "$to"/{include,lib} && cp "$files"/include/{libelf,gelf,nlist,zlib,zconf}.h "$to/include" &&
+		cp "$files"/lib/aarch64-linux-gnu/lib{elf,z}.a "$to/lib" || exit 1
 }
 
 # ---- Ubuntu's 5.15, as 22.04 was released: these files do not change any more ----
@@ -132,6 +187,13 @@ fetch_headers() {
 }
 
 "fetch_$which" || exit 1
+if [[ $which == arm64-* ]]; then
+	: >"$folder/kernel/complete" || exit 1
+	[[ ! -e $cache/$which ]] || mv -T "$cache/$which" "$folder/before"
+	mv -T "$folder/kernel" "$cache/$which" 2>/dev/null || [[ -e $cache/$which/complete ]] || exit 1
+	echo "$cache/$which"
+	exit 0
+fi
 for package in "$folder"/*.deb; do
 	dpkg -x "$package" "$folder/all" || { say "$(basename "$package") cannot be unpacked"; exit 1; }
 done

@@ -170,6 +170,29 @@ if is module; then
 	grep -c strata_ring /proc/modules >/out/left
 	bring_out
 fi
+# ---- AArch64: a program of Debian's and work.c, recorded in every way ----
+if is arm64; then
+	mount -t sysfs nodev /sys
+	mount -t tracefs nodev /sys/kernel/tracing
+	run doctor strata doctor
+	# The linker's files are in memory, so that nothing is read at the exit only.
+	run ls_before ls /etc
+	run strace /usr/bin/strace -f -o /out/ls.strace ls /etc
+	recording ls -k 'syscalls,sched_switch' -- ls /etc
+	for mode in discard overwrite; do
+		recording "work_$mode" -k 'sched_*,syscalls,irq_*' --mode "$mode" -- work
+	done
+	libc=/lib/aarch64-linux-gnu/libc.so.6
+	recording probes -k sched_waking --stack --probe "opens=uprobe:$libc:open(path:str, flags:s32)" \
+		--probe "opened=uretprobe:$libc:open(fd:s32)" -- work
+	run background strata record --background always --snapshot -k getppid
+	run some_work work
+	run snapshot strata snapshot always -o /out/trace_snapshot
+	run destroy strata destroy always
+	run analyze strata analyze syscalls /out/trace_snapshot
+	recording default -- work
+	bring_out
+fi
 # ---- the boot, which systemd has done so far ----
 if is boot; then
 	until [ "$(grep -c getppid /out/spin.out)" = 12 ]; do
