@@ -91,15 +91,15 @@ impl Folder {
     /// Removes the sockets and locks of killed sessions; and the log of one that cannot be made again, since it has left
     /// nothing else.
     pub fn tidy(&self) {
-        let is_of_process = |kind: &&str| ["sock", LOCK].contains(kind);
+        let is_of_process = |kind: &str| ["sock", LOCK].contains(&kind);
         for left in self.left().unwrap_or_default() {
-            if !left.kinds.iter().any(|kind| is_of_process(&kind)) {
+            if !left.kinds.iter().any(|kind| is_of_process(kind)) {
                 continue;
             }
             let log = self.old_log(&left.name);
             // If the session has begun again in between, this is refused.
             let Ok(claim) = self.claim(&left.name) else { continue };
-            let has_more = left.kinds.iter().any(|kind| *kind != LOG && !is_of_process(&kind));
+            let has_more = left.kinds.iter().any(|kind| *kind != LOG && !is_of_process(kind));
             if let (false, Some(log)) = (has_more, log) {
                 let number = |status: &fs::Stat| (status.st_dev, status.st_ino);
                 let file = format!("{}.{LOG}", left.name);
