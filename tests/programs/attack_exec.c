@@ -145,7 +145,7 @@ static void look_on(const char *way, pid_t attacker, int memfd, int ready)
 	if (is(way, "armed") || is(way, "stop")) {
 		states[0].nr_sites = 1;
 		if (is(way, "armed")) {
-			control->arm_errno = 13;
+			control->patch_errno = 13;
 			__atomic_add_fetch(&control->generation, 1, __ATOMIC_RELEASE);
 		}
 	} else {
