@@ -43,12 +43,14 @@ STRATA_INLINE uint64_t strata_bpf_load(const uint64_t *p, int order)
 {
 	uint64_t v = *(const volatile uint64_t *)p;
 
+	(void)order;
 	STRATA_BPF_FENCE(order);
 	return v;
 }
 
 STRATA_INLINE void strata_bpf_store(uint64_t *p, uint64_t v, int order)
 {
+	(void)order;
 	__asm__ volatile("" : : : "memory");
 #ifdef STRATA_BPF_IS_WEAK
 	if (order != __ATOMIC_RELAXED) {
@@ -65,6 +67,7 @@ STRATA_INLINE uint64_t strata_bpf_add(uint64_t *p, uint64_t v, int order)
 {
 	uint64_t before = __sync_fetch_and_add(p, v);
 
+	(void)order;
 #ifdef STRATA_BPF_IS_WEAK
 	if (order != __ATOMIC_RELAXED)
 		STRATA_HERE(before);
