@@ -234,7 +234,6 @@ impl<'s> Finder<'s, '_> {
             }
             suits(wanted.want, class)?;
             if let FieldClass::Integer(integer) = class {
-                self.fits(integer)?;
                 signs = [signs[0] | integer.signed, signs[1] | !integer.signed];
             }
             match index {
@@ -245,6 +244,10 @@ impl<'s> Finder<'s, '_> {
         // The ranges of options and optional fields are for signed or for unsigned integers, not for both.
         if signs == [true; 2] {
             return Err(ReferenceProblem::SeveralSigns);
+        }
+        // Once for all of them: each of many fields may be a selector, and there may be many ranges.
+        if signs != [false; 2] {
+            self.fits(signs[0])?;
         }
         Ok(location)
     }
@@ -262,14 +265,14 @@ impl<'s> Finder<'s, '_> {
 
     /// Checks that a selector may have the values of the options or of the optional field: an unsigned integer has none
     /// below 0, and a signed one none of 64 bits. A range may have more values than a narrower integer.
-    fn fits(&self, selector: &Integer) -> LocateResult<()> {
+    fn fits(&self, is_signed: bool) -> LocateResult<()> {
         let dependent = self.at(self.part, self.of);
         let (options, own): (&[VariantOption], &[Range]) = match dependent {
             Some(StructureSpot::Field(FieldClass::Variant(it))) => (&it.options, &[]),
             Some(StructureSpot::Field(FieldClass::Optional(it))) => (&[], &it.ranges),
             _ => return Ok(()),
         };
-        let (min, max) = match selector.signed {
+        let (min, max) = match is_signed {
             true => (i64::MIN.into(), i64::MAX.into()),
             false => (0, i128::from(u64::MAX)),
         };
