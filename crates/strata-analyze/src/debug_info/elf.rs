@@ -14,6 +14,8 @@ const SEGMENTS: u64 = 1 << 10;
 /// The most bytes of a section of notes, and of all sections' names, that are read.
 const NOTES: u64 = 64 << 10;
 const NAMES: u64 = 4 << 20;
+/// The most bytes of one entry of the table of segments: it has 32 or 56.
+const SEGMENT_BYTES: u64 = 64;
 /// The size from which a part is not read if the file has much less on the disk \[byte\].
 const SPARSE: u64 = 1 << 20;
 /// The factor by which a compressing file system may need fewer bytes on the disk.
@@ -33,20 +35,22 @@ const UNWIND_INDEX: u32 = 0x6474_e550;
 /// A section index that says that the index is in another field.
 const INDEX_ELSEWHERE: u16 = 0xffff;
 
-/// Opens a file for reading if it is a plain file. Opening neither waits for a pipe nor acts on a device, even if the
-/// path has been replaced by one.
+/// Opens a file for reading if it is a plain file with content. Opening neither waits for a pipe nor acts on a device, even
+/// if the path has been replaced by one. The kernel's own files say that they are empty, and to read some of them takes what
+/// they have away from others: its messages, and the records of its tracer.
 pub(super) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
+    let check = |metadata: &Metadata| match (metadata.is_file(), metadata.len()) {
+        (true, 1..) => Ok(()),
+        (true, 0) => Err(io::Error::other("it is empty")),
+        (false, _) => Err(io::Error::other("it is no file")),
+    };
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     // To open a device may mean something: it is looked at before, and what has come there since does not block.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
+    check(&std::fs::metadata(path)?)?;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
     let metadata = file.metadata()?;
-    match metadata.is_file() {
-        true => Ok((file, metadata)),
-        false => Err(io::Error::other("it is no file")),
-    }
+    check(&metadata)?;
+    Ok((file, metadata))
 }
 
 /// Returns the identity of a file and its content: device, inode, size, and time of the last change.
@@ -209,11 +213,11 @@ impl ElfFile {
         let at = self.word(head, 32, 28);
         let (size, count) = (self.half(head, 54, 42), self.half(head, 56, 44));
         let least = if self.is_64 { 56 } else { 32 };
-        if count == 0 || u64::from(size) < least {
+        if count == 0 || !(least..=SEGMENT_BYTES).contains(&size.into()) {
             return Ok(());
         }
         let count = u64::from(count).min(SEGMENTS);
-        let table = self.read(at, count * u64::from(size), SEGMENTS * 0x1_0000)?;
+        let table = self.read(at, count * u64::from(size), SEGMENTS * SEGMENT_BYTES)?;
         for one in table.chunks_exact(usize::from(size)) {
             let segment = Segment {
                 offset: self.word(one, 8, 4),
@@ -442,13 +446,20 @@ mod tests {
     }
 
     #[test]
-    fn malicious_names_of_pipes_devices_and_folders_are_not_opened() {
+    fn malicious_names_of_pipes_devices_folders_and_kernel_files_are_not_opened() {
         let hand = Hand::new();
         let pipe = hand.0.join("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        for path in [&pipe, &hand.0, Path::new("/dev/zero"), Path::new("/nothing")] {
-            assert!(ElfFile::open(path).is_err(), "{path:?}");
+        let [kernel, zero, nothing] = ["/proc/self/maps", "/dev/zero", "/nothing"].map(Path::new);
+        for (path, why) in
+            [(&*pipe, "no file"), (&hand.0, "no file"), (zero, "no file"), (nothing, "")]
+        {
+            let found = open_plain(path).unwrap_err().to_string();
+            assert!(found.contains(why), "{path:?}: {found}");
         }
+        // It could be read, and has no size.
+        assert!(!std::fs::read(kernel).unwrap().is_empty());
+        assert_eq!(open_plain(kernel).unwrap_err().to_string(), "it is empty");
     }
 }
