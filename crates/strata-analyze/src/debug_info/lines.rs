@@ -263,15 +263,7 @@ impl Lines {
 
     /// Reads the other part of a unit.
     fn read_split(&self, link: &SplitLink) -> Option<Lines> {
-        let files = self.split_files.as_ref()?;
-        let part = files.find(link)?;
-        match self.read_part(link, &part) {
-            Ok(lines) => Some(lines),
-            Err(why) => {
-                files.remark(link, &why);
-                None
-            }
-        }
+        self.split_files.as_ref()?.find(link, &|part| self.read_part(link, part))
     }
 
     fn read_part(&self, link: &SplitLink, part: &SplitPart) -> Result<Lines, String> {

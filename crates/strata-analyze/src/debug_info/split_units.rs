@@ -18,8 +18,15 @@ use super::traced_path::here;
 
 /// The most files of units that are opened for one program.
 const FILES: usize = 1 << 12;
-/// The steps for opening a file.
-const OPEN_STEPS: u64 = 1 << 12;
+/// The steps for opening a file, and those for each of its sections.
+const OPEN_STEPS: u64 = 1 << 14;
+const SECTION_STEPS: u64 = 64;
+/// The bytes of a section that are read in the time of a step. Each unit may have all of a section.
+const STEP_BYTES: u64 = 16;
+/// The most reasons that are told of one program.
+const REASONS: usize = 4;
+
+const LONG: &str = "what is read of all files takes too long";
 
 /// The addresses and ranges in a program that the other part of a unit refers to.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +76,8 @@ pub(super) struct SplitFiles {
     budget: Arc<Budget>,
     /// The package, once it was looked for, and the number of other files that were.
     found: Mutex<(Option<Option<Package>>, usize)>,
+    /// The reasons that were told for parts that cannot be read.
+    told: Mutex<Vec<String>>,
 }
 
 impl SplitFiles {
@@ -88,33 +97,53 @@ impl SplitFiles {
             endian,
             budget: Arc::clone(budget),
             found: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
-    /// Finds the other part of a unit: in the package beside the program, or else in the file that the unit names.
-    pub fn find(&self, link: &SplitLink) -> Option<SplitPart> {
+    /// Finds the other part of a unit: in the package beside the program, or else in a file with the name that the unit says.
+    /// Returns what `read` makes of the first one that it can read.
+    pub fn find<T>(
+        &self,
+        link: &SplitLink,
+        read: &dyn Fn(&SplitPart) -> Result<T, String>,
+    ) -> Option<T> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let (package, others) = &mut *found;
         let package = package.get_or_insert_with(|| self.open_package());
         if let Some(part) = package.as_ref().and_then(|package| self.in_package(package, link.id)) {
-            return Some(part);
+            return read(&part).map_err(|why| self.remark(link, &why)).ok();
         }
         if *others >= FILES || !self.budget.steps(OPEN_STEPS) {
             self.remark(link, "too many such files were looked for");
             return None;
         }
         *others += 1;
-        let file = self.places(link).into_iter().find_map(|path| ElfFile::open(&path).ok());
-        if file.is_none() {
-            self.remark(link, "the file is not there");
+        let mut why = "the file is not there".to_owned();
+        for file in self.places(link).into_iter().filter_map(|path| ElfFile::open(&path).ok()) {
+            if !self.budget.steps(file.sections.len() as u64 * SECTION_STEPS) {
+                why = LONG.to_owned();
+                break;
+            }
+            // One of another build may be in front of it.
+            match read(&SplitPart { file: Arc::new(file), places: None, strings: None }) {
+                Ok(found) => return Some(found),
+                Err(not) => why = not,
+            }
         }
-        Some(SplitPart { file: Arc::new(file?), places: None, strings: None })
+        self.remark(link, &why);
+        None
     }
 
-    /// Keeps a remark on a part that cannot be read.
-    pub fn remark(&self, link: &SplitLink, why: &str) {
+    /// Keeps a remark on a part that cannot be read. A program may have thousands of them, for one reason: the first is told.
+    fn remark(&self, link: &SplitLink, why: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= REASONS || told.iter().any(|one| one == why) {
+            return;
+        }
+        told.push(why.to_owned());
         self.budget.remark(format!(
-            "{}: a part of its debug information is in {}, and is not used: {why}. Inlined functions have no names there",
+            "{}: parts of its debug information, such as {}, are not used: {why}. Inlined functions have no names there",
             self.program.display(),
             String::from_utf8_lossy(&link.name)
         ));
@@ -182,8 +211,15 @@ impl SplitPart {
         if let (SectionId::DebugStr, Some(strings)) = (id, &self.strings) {
             return Ok(Arc::clone(strings));
         }
+        let take_time =
+            |bytes: u64, charge: &Charge| match charge.budget().steps(bytes / STEP_BYTES) {
+                true => Ok(()),
+                false => Err(LONG.to_owned()),
+            };
         let Some(places) = &self.places else {
-            return compressed_sections::read(&self.file, name, charge).map(Arc::new);
+            let found = compressed_sections::read(&self.file, name, charge)?;
+            take_time(found.len() as u64, charge)?;
+            return Ok(Arc::new(found));
         };
         let place = places.iter().find(|(of, ..)| of.section_id() == id);
         let Some((_, offset, bytes)) = place else { return Ok(Arc::default()) };
@@ -194,6 +230,7 @@ impl SplitPart {
                 "its section {name} has no part that its index says, or is compressed"
             ));
         };
+        take_time(bytes, charge)?;
         if !charge.add(bytes) {
             return Err("there is no room for its debug information".to_owned());
         }
@@ -205,6 +242,8 @@ impl SplitPart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hand_tests::Hand;
+    use std::process::Command;
 
     #[test]
     fn malicious_names_lead_to_no_file_but_in_the_traced_system_and_beside_the_program() {
@@ -212,7 +251,6 @@ mod tests {
             (Path::new("/usr/bin/shop"), Path::new("/traced"), Path::new("/debug"));
         let endian = RunTimeEndian::Little;
         let files = SplitFiles::new(program, Some(prefix), Some(folder), endian, &Arc::default());
-        let bases = UnitBases { low: 0, addresses: DebugAddrBase(0), ranges: DebugRngListsBase(0) };
         for (name, folder, wanted) in [
             ("a.dwo", "/build", &["/traced/build/a.dwo", "/usr/bin/a.dwo", "/debug/a.dwo"][..]),
             ("/x/a.dwo", "/build", &["/traced/x/a.dwo", "/usr/bin/a.dwo", "/debug/a.dwo"]),
@@ -222,10 +260,80 @@ mod tests {
             ("..", "/build", &[]),
             ("", "", &[]),
         ] {
-            let [name, folder] = [name, folder].map(|it| it.as_bytes().to_vec());
-            let link = SplitLink { name, folder, id: 1, bases };
+            let link = SplitLink { folder: folder.as_bytes().to_vec(), ..link(name) };
             let wanted: Vec<PathBuf> = wanted.iter().map(PathBuf::from).collect();
             assert_eq!(files.places(&link), wanted, "{link:?}");
         }
+    }
+
+    fn link(name: &str) -> SplitLink {
+        let bases = UnitBases { low: 0, addresses: DebugAddrBase(0), ranges: DebugRngListsBase(0) };
+        SplitLink { name: name.as_bytes().to_vec(), folder: Vec::new(), id: 1, bases }
+    }
+
+    #[test]
+    fn reason_of_many_parts_is_told_once_and_leaves_room_for_other_remarks() {
+        let budget = Arc::default();
+        let program = Path::new("/nothing/shop");
+        let files = SplitFiles::new(program, None, None, RunTimeEndian::Little, &budget);
+        for number in 0..100 {
+            let read = |part: &SplitPart| Ok(part.path());
+            assert_eq!(files.find(&link(&format!("{number}.dwo")), &read), None);
+        }
+        let remarks = budget.remarks();
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+        assert!(
+            remarks[0].contains("such as 0.dwo, are not used: the file is not there"),
+            "{remarks:?}"
+        );
+        (0..100).for_each(|number| files.remark(&link("a.dwo"), &number.to_string()));
+        assert_eq!(budget.remarks().len(), REASONS);
+    }
+
+    #[test]
+    fn malicious_parts_that_are_each_a_whole_section_cost_steps_in_proportion_to_it() {
+        let hand = Hand::new();
+        let [text, object] = ["unit.c", "unit.o"].map(|name| hand.0.join(name));
+        std::fs::write(&text, "int twice(int number) { return 2 * number; }").unwrap();
+        let options = ["-g", "-gsplit-dwarf", "-c", "-o"];
+        let made = Command::new("gcc").args(options).args([&object, &text]).status();
+        assert!(made.unwrap().success());
+        let file = Arc::new(ElfFile::open(&hand.0.join("unit.dwo")).unwrap());
+        let bytes = file.section(".debug_info.dwo").unwrap().bytes;
+        let steps = bytes / STEP_BYTES;
+        assert!(steps > 1, "{bytes} bytes");
+        for places in [None, Some(vec![(IndexSectionId::DebugInfo, 0, bytes as u32)])] {
+            let part = SplitPart { file: Arc::clone(&file), places, strings: None };
+            let budget = Arc::new(Budget::of(1 << 20, 3 * steps - 1));
+            let read = || part.section(SectionId::DebugInfo, &mut Charge::new(&budget));
+            assert!([read(), read()].iter().all(Result::is_ok), "{part:?}");
+            assert_eq!(read().unwrap_err(), LONG, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn file_of_another_build_does_not_hide_the_one_in_the_folder_that_the_user_names() {
+        let hand = Hand::new();
+        // The head of a file without segments and sections.
+        let head = [&b"\x7fELF\x02\x01"[..], &[0; 58]].concat();
+        let [beside, folder] = ["beside", "folder"].map(|name| hand.0.join(name));
+        for folder in [&beside, &folder] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("a.dwo"), &head).unwrap();
+        }
+        let budget = Arc::default();
+        let (shop, endian) = (beside.join("shop"), RunTimeEndian::Little);
+        let files = SplitFiles::new(&shop, None, Some(&folder), endian, &budget);
+        let read = |of: &'static str| {
+            let found = move |part: &SplitPart| match part.path() {
+                path if path.contains(of) => Ok(path),
+                _ => Err("of another build".to_owned()),
+            };
+            files.find(&link("a.dwo"), &found)
+        };
+        assert!(read("/beside/").is_some() && read("/folder/").is_some());
+        assert!(budget.remarks().is_empty());
+        assert_eq!(read("/nowhere/"), None);
+        assert!(budget.remarks()[0].contains("of another build"));
     }
 }
