@@ -7,6 +7,13 @@ static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
 
+/// Held by each test, since memory is counted for the whole process, and the tests of a program run beside each other.
+#[cfg(test)]
+pub fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// The system's allocator, which counts.
 pub struct Counting;
 

@@ -9,7 +9,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::process::Command;
 
-use crate::{run, Target, TARGETS};
+use crate::{memory, run, Target, TARGETS};
 
 /// Inputs for each target, beside its seeds.
 const INPUTS: u64 = 1000;
@@ -134,6 +134,8 @@ fn dictionary(target: &str) -> Option<&'static str> {
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = std::env::temp_dir().join(format!("strata-seeds-{}-{target}", std::process::id()));
+    // What a run that was broken off has left, whose number this process has now.
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).expect("a folder");
     let made = Command::new("python3")
         .arg("seeds.py")
@@ -168,9 +170,9 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// One test, since memory is counted for the whole process.
 #[test]
 fn all_targets_hold_on_mutated_seeds() {
+    let _alone = memory::alone();
     for target in TARGETS.iter().filter(|target| target.name != "planted") {
         let mut random = Random(number("STRATA_SEED", 0x5_7a7a));
         let seeds = seeds(target.name);
@@ -189,6 +191,7 @@ fn all_targets_hold_on_mutated_seeds() {
 /// The mutations are no idle ones: a mistake that eight bytes in a row bring about is found among so many.
 #[test]
 fn a_mistake_behind_an_edge_is_found() {
+    let _alone = memory::alone();
     let mut random = Random(1);
     let seed = vec![vec![0_u8; 40]];
     let reaches = |bytes: &[u8]| bytes.get(12..16) == Some(&[0xff; 4]) && bytes.len() > 30;
@@ -197,5 +200,6 @@ fn a_mistake_behind_an_edge_is_found() {
 
 #[test]
 fn dictionaries_are_read() {
+    let _alone = memory::alone();
     assert_eq!(unescaped(r#"a\x00\\\"z"#), b"a\0\\\"z");
 }

@@ -150,6 +150,7 @@ mod tests {
     #[test]
     fn csv_of_many_rows_is_checked_in_the_memory_of_one() {
         const ROWS: usize = 50_000;
+        let _alone = memory::alone();
         let text = ["name,a,b,c\r\n", &"x,1,\"2\"\"3\",\r\n".repeat(ROWS)].concat();
         let events = vec![("x".to_owned(), None); ROWS];
         let options = Options {
