@@ -88,8 +88,8 @@ impl Folder {
         Ok(found.into_iter().map(|(name, kinds)| LeftSession { name, kinds }).collect())
     }
 
-    /// Removes the sockets and locks of killed sessions; and the log of one that cannot be made again, since it has left
-    /// nothing else.
+    /// Removes the sockets and locks of killed sessions; and an empty log of one that cannot be made again, since it has
+    /// left nothing else. A log with messages stays: nobody has read them.
     pub fn tidy(&self) {
         let is_of_process = |kind: &str| ["sock", LOCK].contains(&kind);
         for left in self.left().unwrap_or_default() {
@@ -113,8 +113,9 @@ impl Folder {
         }
     }
 
-    /// Returns the status of a session's log that is from before its lock was written. A starter makes the log before the
-    /// session takes the name, so that a later one may be of a session that is about to begin.
+    /// Returns the status of a session's log that is empty, and from before its lock was written. A starter makes the log
+    /// before the session takes the name, so that a later one may be of a session that is about to begin, and so may one
+    /// beside a lock into which nobody has written a process.
     fn old_log(&self, name: &str) -> Option<fs::Stat> {
         let file = |kind| format!("{name}.{kind}");
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -125,7 +126,8 @@ impl Folder {
         }
         let is_old = (made.stx_btime.tv_sec, u64::from(made.stx_btime.tv_nsec))
             <= (lock.st_mtime, lock.st_mtime_nsec);
-        is_old.then(|| fs::statat(self.as_fd(), file(LOG), flags).ok())?
+        let log = fs::statat(self.as_fd(), file(LOG), flags).ok()?;
+        (is_old && lock.st_size > 0 && log.st_size == 0).then_some(log)
     }
 
     /// Returns true if the session of this name was killed and has left its plan.

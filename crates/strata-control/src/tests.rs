@@ -260,14 +260,24 @@ fn what_a_killed_session_leaves_is_found_and_removed_and_nothing_else() {
     ];
     assert_eq!(files, wanted);
     // The next command removes what is of a killed session's process.
-    for file in ["gone.log", "gone.sock", "gone.lock", "made.plan", "made.sock", "made.lock"] {
+    for file in ["gone.sock", "gone.lock", "made.plan", "made.sock", "made.lock"] {
         write(file);
     }
-    for file in ["made.log", "begins.lock", "begins.log"] {
+    for file in ["begins.lock", "said.log", "said.lock"] {
         write(file);
     }
+    let empty = |file: &str| std::fs::write(folder.join(file), "").unwrap();
+    ["gone.log", "made.log", "begins.log", "takes.log", "takes.lock"]
+        .iter()
+        .for_each(|file| empty(file));
     let now = std::time::SystemTime::now();
-    for (file, time) in [("gone", now + HOUR), ("made", now + HOUR), ("begins", now - HOUR)] {
+    for (file, time) in [
+        ("gone", now + HOUR),
+        ("made", now + HOUR),
+        ("said", now + HOUR),
+        ("takes", now + HOUR),
+        ("begins", now - HOUR),
+    ] {
         let lock = std::fs::File::options().write(true).open(folder.join(format!("{file}.lock")));
         lock.unwrap().set_modified(time).unwrap();
     }
@@ -280,7 +290,10 @@ fn what_a_killed_session_leaves_is_found_and_removed_and_nothing_else() {
     let knows_times = std::fs::metadata(folder.join("made.log")).unwrap().created().is_ok();
     assert_eq!(there("gone.log"), !knows_times);
     assert!(there("made.plan") && there("made.log"), "it can be made again");
-    assert!(there("begins.log"), "of a session that is about to take the name");
+    assert!(there("said.log") && !there("said.lock"), "nobody has read its messages");
+    for file in ["begins.log", "takes.log"] {
+        assert!(there(file), "{file}: of a session that is about to take the name");
+    }
     assert!(there("two.lock") && there("two.sock"), "it runs");
     // One that ends takes its plan with it.
     assert_eq!(listener.claim().forget(false), ["plan", "sock"]);
