@@ -65,8 +65,11 @@ impl Plan {
                 // A filter and a bound that all rules share are checked and reported by themselves.
                 let common = wanted.common_filter();
                 let (filter, spans_slower) = common.unwrap_or((filter, 0));
-                // A filter that no event of applications passes may be meant for the kernel's.
-                let kernel = self.records(LayerOf::Kernel).then(KernelOptions::default);
+                // A filter that no event of applications passes may be meant for the kernel's. That this one cannot be
+                // recorded by default is said at the end, and keeps no command from running.
+                let is_of_kernel =
+                    self.records(LayerOf::Kernel) || self.transient.no_kernel.is_some();
+                let kernel = is_of_kernel.then(KernelOptions::default);
                 let options = Options {
                     rules: Some(rules),
                     filter,

@@ -2,6 +2,7 @@
 //! events.
 
 use super::*;
+use crate::report::NoKernel;
 
 fn sampled(rule: &str, rate: u32) -> Change {
     let events = enable(LayerOf::Kernel, &[rule]);
@@ -278,4 +279,17 @@ fn copies_of_stacks_are_of_the_rules_and_not_of_all_records_of_a_channel() {
         assert!(text.contains("1024 to 65536"), "{text}");
         assert!(Plan { stack, ..plan.clone() }.check().is_err());
     }
+}
+
+#[test]
+fn filter_for_the_kernel_alone_is_accepted_in_the_foreground_where_the_kernel_is_missing() {
+    let events = enable(LayerOf::User, &["*:*"]);
+    let never = EnableEvents { filter: Some("a.b == 1".to_owned()), ..events };
+    let never = Change::EnableEvent(never);
+    let mut plan = Plan::new(false, None);
+    plan.transient.is_foreground = true;
+    let refused = plan.changed(&never).unwrap_err();
+    assert!(matches!(refused, PlanError::NothingPasses(_)), "{refused}");
+    plan.transient.no_kernel = Some(NoKernel { why: "no rights".to_owned(), is_failure: false });
+    plan.changed(&never).unwrap();
 }
