@@ -939,7 +939,6 @@ impl RecordFlags {
                     .map_or(CallStacks::None, CallStacks::without_copy)
                     .added_to(&contexts),
                 stack: self.stack.unwrap_or_default(),
-                is_by_default: false,
                 slower: self.slower,
                 sample: self.sample,
                 samples_only,

@@ -60,8 +60,6 @@ pub struct KernelOptions {
     pub contexts: Contexts,
     /// The call stacks of the records. Stacks by frame pointers are among `contexts`, too.
     pub stack: CallStacks,
-    /// True if `rules` are the default ones, which nobody has named.
-    pub is_by_default: bool,
     /// The least duration of recorded system calls \[ns\]; `None` for the bound that the rules set.
     pub slower: Option<u64>,
     /// Rate of samples, which are recorded in addition to the events \[Hz\].

@@ -103,11 +103,7 @@ pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<LayerRule>, SessionE
         ..LayerRule::default()
     };
     let common = common.with_duration_of_calls()?;
-    let rule = |text: &str| {
-        let is_copied = !asked.is_by_default || text == SWITCH;
-        let stack = if is_copied { common.stack } else { common.stack.without_copy() };
-        LayerRule { text: text.to_owned(), stack, ..common.clone() }
-    };
+    let rule = |text: &str| LayerRule { text: text.to_owned(), ..common.clone() };
     Ok(selection.rules().map(rule).collect())
 }
 
