@@ -106,13 +106,27 @@ pub enum SessionError {
     /// The plan is invalid.
     #[error(transparent)]
     Plan(#[from] crate::plan::PlanError),
-    /// A layer cannot record what was requested.
-    #[error("{layer}: {what} cannot be recorded")]
-    Missing {
+    /// A channel has its buffers already.
+    #[error(
+        "{layer} channel '{channel}': its loss mode, its sub-buffers and its flush period cannot be changed once it has been started. \
+         Make another channel: strata enable-channel"
+    )]
+    HasBuffers {
         /// The name of the layer.
         layer: &'static str,
-        /// The requested thing, as text for the message.
-        what: String,
+        /// The channel's name.
+        channel: String,
+    },
+    /// A channel is new, and the command runs already.
+    #[error(
+        "{layer} channel '{channel}': it is new, and the session's command is recorded only by channels that it had when the \
+         command started. Enable the events in one of those"
+    )]
+    CommandRuns {
+        /// The name of the layer.
+        layer: &'static str,
+        /// The channel's name.
+        channel: String,
     },
     /// The trace of the kernel cannot be described.
     #[error("kernel trace: {0}. Please report this, with the output of `strata list -k`")]
@@ -209,9 +223,6 @@ impl SessionError {
                 channel: channel.to_owned(),
                 cause: Box::new(self),
             },
-            SessionError::Missing { layer, what } => {
-                SessionError::Missing { layer, what: format!("channel '{channel}': {what}") }
-            }
             other => other,
         }
     }

@@ -30,6 +30,7 @@ use crate::record::launch::launch;
 use crate::record::watched::Watched;
 use crate::report::Notice;
 use crate::session::layer::{Context, Inheritance, Layer, Wanted};
+use crate::session::privileges::{keep_for, keep_for_later, Work};
 use crate::session::state::SessionState;
 use crate::session::stop::Stop;
 
@@ -48,9 +49,13 @@ impl Engine<'_> {
         }
         let (layer, channel) = (LayerOf::Kernel, CHANNEL.to_owned());
         let without = Change::DisableChannel(ChannelOf { layer, channel });
-        let started = self.change(&without, notify).and_then(|()| self.start(notify));
-        if started.is_err() {
-            return Err(error);
+        match self.change(&without, notify).and_then(|()| self.start(notify)) {
+            Ok(()) => {}
+            // That has nothing to do with the kernel, and decides the exit status.
+            Err(other @ (SessionError::Command(_) | SessionError::Stopped(_))) => {
+                return Err(other)
+            }
+            Err(_) => return Err(error),
         }
         let why = default_events::reason(&error);
         notify(Notice::NoKernel(why.clone()));
@@ -124,14 +129,8 @@ impl Engine<'_> {
             let Some(channel) = plan.channel(made.layer, &made.channel) else { continue };
             let fixed = plan.fixed(channel);
             if made.options.is_other_buffer(&fixed) {
-                return Err(SessionError::Missing {
-                    layer: made.layer.name(),
-                    what: format!(
-                        "channel '{}' has its buffers since it was started: another loss mode, size, number or \
-                         flush period",
-                        made.channel
-                    ),
-                });
+                let (layer, channel) = (made.layer.name(), made.channel.clone());
+                return Err(SessionError::HasBuffers { layer, channel });
             }
             let wanted = plan.wanted(channel)?;
             if plan.is_on(channel) && wanted != made.wanted {
@@ -153,11 +152,8 @@ impl Engine<'_> {
                 continue;
             }
             if self.has_launched {
-                let (layer, name) = (channel.layer.name(), &channel.name);
-                let what = format!(
-                    "channel '{name}' is new, and the command is recorded by those from before its start: another one"
-                );
-                return Err(SessionError::Missing { layer, what });
+                let (layer, channel) = (channel.layer.name(), channel.name.clone());
+                return Err(SessionError::CommandRuns { layer, channel });
             }
             if records {
                 new.push((place, self.make(&plan, channel, notify)?));
@@ -215,10 +211,21 @@ impl Engine<'_> {
         }
         let unpreloaded = &mut self.begun.unpreloaded;
         let mut start = |inheritance: &Inheritance<'_>| {
-            let Some(inherited) = command else { return Ok(None) };
-            let (running, observer) = launch(asked, inherited, inheritance)?;
-            *unpreloaded = observer;
-            Ok(Some(running))
+            let running = match command {
+                None => None,
+                Some(inherited) => {
+                    let (running, observer) = launch(asked, inherited, inheritance)?;
+                    *unpreloaded = observer;
+                    Some(running)
+                }
+            };
+            // Before this thread looks into other processes: only the command gets all rights.
+            match asked.is_foreground {
+                true => keep_for(Work::Everything),
+                false if running.is_some() => keep_for_later(),
+                false => {}
+            }
+            Ok(running)
         };
         let stop = self.stop.as_ref();
         let added = self.session.add(layers, &mut start, &mut |notice| {

@@ -13,6 +13,7 @@ use crate::plan::tracked::Tracked;
 use crate::plan::{
     Action, Change, ChannelChange, ChannelOf, Condition, EnableEvents, How, Selection, Trigger,
 };
+use crate::record::command::CommandError;
 use crate::report::gaps::Gap;
 use crate::scratch_tests::Scratch;
 use crate::session::control::controls;
@@ -386,14 +387,14 @@ fn command_starts_with_the_first_layers_and_no_other_layer_is_made_later() {
     let mut watch = bench.engine.watch(&shared, &stop);
     assert!(watch.command().is_some());
     let more = bench.enable(LayerOf::Kernel, "sched_*").unwrap_err();
-    assert!(more.to_string().contains("from before its start"), "{more}");
+    assert!(more.to_string().contains("when the command started"), "{more}");
     // What exists already can change.
     bench.enable(LayerOf::User, "b:*").unwrap();
     assert_eq!(bench.told(), ["user make a:*", "user start", "user change a:*,b:* of "]);
     // Nor is it accepted during a pause, after which the session could not go on.
     bench.pause();
     let more = bench.enable(LayerOf::Kernel, "sched_*").unwrap_err();
-    assert!(more.to_string().contains("from before its start"), "{more}");
+    assert!(more.to_string().contains("when the command started"), "{more}");
     bench.start().unwrap();
     assert_eq!(bench.told(), ["user pause", "user resume"]);
     // What a trigger runs is a child of the recorder, as the command is.
@@ -420,6 +421,17 @@ fn stop_that_comes_while_layers_are_made_starts_no_command() {
     assert!(matches!(error, SessionError::Stopped(Some(libc::SIGTERM))), "{error}");
     assert!(!bench.engine.has_launched && bench.engine.begun.running.is_none());
     assert!(!bench.told().iter().any(|call| call.ends_with(" start")));
+}
+
+#[test]
+fn command_that_is_not_there_is_the_error_where_the_kernel_may_be_missing_and_is() {
+    let mut bench = Bench::new();
+    bench.engine.plan.transient.command = vec!["/no/such/command".into()];
+    bench.engine.inherited = Some(Inherited::prepare().unwrap());
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.enable(LayerOf::Kernel, "absent").unwrap();
+    let error = bench.engine.start_at_once(true, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, SessionError::Command(CommandError::NotFound { .. })), "{error}");
 }
 
 #[test]
@@ -496,7 +508,7 @@ fn buffers_of_a_channel_stay_as_they_were_made() {
     bench.change(&sized(8192)).unwrap();
     bench.start().unwrap();
     let text = bench.change(&sized(4096)).unwrap_err().to_string();
-    assert!(text.contains("channel 'channel0' has its buffers since"), "{text}");
+    assert!(text.contains("channel 'channel0': its loss mode"), "{text}");
     assert_eq!(bench.engine.status(None).channels[0].subbuf_size, 8192);
 }
 
