@@ -23,7 +23,7 @@ use strata_ring::{Attr, LossMode};
 
 /// Version of this description and of everything that the programs share with this crate. New members must have a
 /// default, so that an older description is refused for its version and not for its syntax.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The saved description of a session's kernel part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
