@@ -201,8 +201,9 @@ static void ready(void)
 	int *pair = copy(NULL, 8), in, out, i;
 	fd_set *reads = copy(NULL, sizeof(fd_set)), *writes = copy(NULL, sizeof(fd_set));
 	struct pollfd *polled = copy(NULL, 40 * sizeof(*polled));
-	struct epoll_event *events = copy(NULL, 4 * sizeof(event));
+	struct epoll_event *events = copy(NULL, 8 * sizeof(event));
 	long ret, fd;
+	int more[4];
 
 	test_must(!pipe(pair));
 	in = pair[0];
@@ -248,6 +249,24 @@ static void ready(void)
 	       fd);
 	ret = call(SYS_epoll_pwait, 319L, fd, (long)events, 4L, 0L, 0L, 8L);
 	expect(ret, "epoll_pwait", "epfd = %ld|events_data = [ [0] = 0x123456789ABCDEF ]", fd);
+	for (i = 0; i < 4; i++) {
+		event.data.u64 = 0x500000000 + (uint64_t)i;
+		more[i] = dup(out);
+		test_must(!epoll_ctl(fd, EPOLL_CTL_ADD, more[i], &event));
+	}
+	ret = CALL(epoll_wait, 256, fd, events, 3, 0);
+	expect(ret, "epoll_wait",
+	       "maxevents = 3|events_events = [ [0] = 0x4, [1] = 0x4, [2] = 0x4 ];"
+	       "events_data = [ [0] = 0x%llX, [1] = 0x%llX, [2] = 0x%llX ]",
+	       (unsigned long long)events[0].data.u64, (unsigned long long)events[1].data.u64,
+	       (unsigned long long)events[2].data.u64);
+	ret = CALL(epoll_wait, 256, fd, events, 8, 0);
+	expect(ret, "epoll_wait",
+	       "maxevents = 8|_events_events_length = 5, events_events = [ [0] = 0x4;_events_data_length = 5;"
+	       "[0] = 0x%llX;[4] = 0x%llX ]",
+	       (unsigned long long)events[0].data.u64, (unsigned long long)events[4].data.u64);
+	for (i = 0; i < 4; i++)
+		test_must(!close(more[i]));
 	test_must(!close(in) && !close(out) && !close(pair[1]));
 	ret = CALL(epoll_wait, 256, fd, events, 4, 0);
 	expect(ret, "epoll_wait", "epfd = %ld|_events_events_length = 0;_events_data_length = 0",
@@ -335,6 +354,12 @@ static void sockets(void)
 	options(fd);
 	ret = CALL(sendmsg, 370, fd, longs(7, 0L, 0L, (long)vector, 1L, 0L, 0L, 0L), 0, 0);
 	expect(ret, "sendmsg", "fd = %ld;msg_port = 0;_msg_addr_length = 0|", fd);
+	/* Without an address at all. */
+	ret = call(SYS_sendto, 369L, fd, (long)vector, 4L, 0L, 0L, 0L);
+	expect(ret, "sendto", "fd = %ld;len = 4;addr_port = 0;_addr_addr_length = 0;addr_len = 0|",
+	       fd);
+	ret = call(SYS_recvfrom, 371L, fd, (long)vector, 4L, (long)MSG_DONTWAIT, 0L, 0L);
+	expect(ret, "recvfrom", "fd = %ld;size = 4|addr_port = 0;_addr_addr_length = 0", fd);
 	ret = CALL(connect, 362, fd, at, sizeof(*at), 0);
 	expect(ret, "connect", "fd = %ld;uservaddr_port = %d;addrlen = 16|", fd,
 	       ntohs(at->sin_port));

@@ -76,7 +76,9 @@ impl Tools {
     fn run(&self, source: &Path) -> Result<String, String> {
         let built = source.with_extension("");
         let mut compile = Command::new(&self.compiler);
-        let done = compile.args(["-w", "-static", "-o"]).args([&built, source]).env("LC_ALL", "C");
+        // An emulator would look for the other machine's libraries.
+        compile.args(self.emulator.iter().map(|_| "-static"));
+        let done = compile.args(["-w", "-o"]).args([&built, source]).env("LC_ALL", "C");
         let done = done.output().expect("a compiler was there");
         if !done.status.success() {
             return Err(String::from_utf8_lossy(&done.stderr).into_owned());
