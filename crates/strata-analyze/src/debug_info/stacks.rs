@@ -28,8 +28,6 @@ pub(super) struct Addresses {
     pub stacks: [Option<Vec<u64>>; 2],
     /// The registers of the program, and the copy of its stack; empty if the record has none.
     pub copies: [Vec<u64>; 2],
-    /// True while contexts are visited, which alone have copies: a program's own fields may have the names.
-    is_context: bool,
     /// The array that is being visited.
     current: Option<Current>,
 }
@@ -55,9 +53,8 @@ impl StackFields {
     /// Finds the fields in a class; `None` if it has no stacks.
     pub fn of(class: &EventClass, event: &Event<'_>) -> Option<StackFields> {
         let has = |scope: &Scope| {
-            let copies = COPIES.iter().filter(|_| *scope != Scope::Payload);
             // An array is found by its first element, too; its name alone is enough.
-            NAMES.iter().chain(copies).any(|name| class.find_in(*scope, name).is_some())
+            NAMES.iter().chain(&COPIES).any(|name| class.find_in(*scope, name).is_some())
         };
         let scopes: Vec<Scope> = SCOPES.into_iter().filter(has).collect();
         if scopes.is_empty() {
@@ -97,7 +94,6 @@ impl StackFields {
     pub fn read(&self, event: &Event<'_>) -> Addresses {
         let mut found = Addresses::default();
         for scope in &self.scopes {
-            found.is_context = *scope != Scope::Payload;
             event.visit(*scope, &mut found);
         }
         found
@@ -125,8 +121,7 @@ impl Visit for Addresses {
     fn begin_array(&mut self, field: &FieldInfo, _length: u64) {
         let find = |names: &[&str]| names.iter().position(|name| field.name() == *name);
         let stack = find(&NAMES).map(Current::Stack);
-        let copy = || find(&COPIES).filter(|_| self.is_context).map(Current::Copy);
-        self.current = stack.or_else(copy);
+        self.current = stack.or_else(|| find(&COPIES).map(Current::Copy));
         match self.current {
             Some(Current::Stack(at)) => self.stacks[at] = Some(Vec::new()),
             Some(Current::Copy(at)) => self.copies[at].clear(),

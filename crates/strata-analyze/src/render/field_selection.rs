@@ -217,27 +217,10 @@ fn place(length: &Length) -> Option<&Location> {
     }
 }
 
-/// The names of a copy of a program's registers and stack, from which call stacks are unwound.
-const COPIES: [&str; 2] = ["user_registers", "user_stack"];
-
-/// Returns true for an array that may be one of a copy of a program's registers and stack.
-fn is_copy(member: &Member) -> bool {
-    COPIES.contains(&member.name.as_str()) && matches!(member.class, FieldClass::Array(_))
-}
-
-/// Returns true if a part of a record has a copy of a program's registers and stack, which is thousands of numbers, and
-/// shown only to those who name it. A recorder adds both as contexts: what a program has among its own fields, or one of
-/// them alone, is its own.
-#[must_use]
-pub fn has_stack_copy(structure: &Structure, part: RecordPart) -> bool {
-    let is_context = matches!(part, RecordPart::Common | RecordPart::Context);
-    is_context && structure.members.iter().filter(|it| is_copy(it)).count() == COPIES.len()
-}
-
-/// Returns true for the names of the fields in such a copy.
-#[must_use]
+/// Returns true for the names of a copy of a program's registers and stack, from which call stacks are unwound. It is
+/// thousands of numbers, and shown only to those who name it.
 pub fn is_stack_copy(name: &str) -> bool {
-    COPIES.contains(&name)
+    ["user_registers", "user_stack"].contains(&name)
 }
 
 /// Returns true for integers that only a reader of the format needs, such as sizes and the packet's times.
@@ -267,9 +250,13 @@ impl ShownPart {
         let mut node = ShownField::of_structure(structure);
         if let ShownInner::Members(nodes) = &mut node.inner {
             let named = |name: &str| fields.is_some_and(|fields| fields.names(part, name));
-            let has_copy = has_stack_copy(structure, part);
+            let is_copy = |member: &Member| {
+                is_stack_copy(&member.name) && matches!(member.class, FieldClass::Array(_))
+            };
+            // One alone is a field of a program that happens to have the name.
+            let is_pair = structure.members.iter().filter(|it| is_copy(it)).count() == 2;
             for (member, node) in structure.members.iter().zip(nodes) {
-                node.shown &= !(has_copy && is_copy(member)) || named(&member.name);
+                node.shown &= !(is_pair && is_copy(member)) || named(&member.name);
             }
         }
         if let Some(fields) = fields.filter(|fields| !fields.has_whole(part)) {

@@ -295,21 +295,16 @@ fn copy_of_a_stack_is_shown_to_who_names_it_and_a_field_of_the_same_name_to_all(
     };
     let names = ["user_registers", "user_stack"];
     let both = structure(vec![(names[0], array()), (names[1], array()), ("a", plain())]);
-    let of = |structure: &Structure, part, fields: Option<&[&str]>| {
-        ShownPart::of(Some(structure), part, fields.map(FieldList::new).as_ref())
-    };
-    for part in [RecordPart::Common, RecordPart::Context] {
-        assert_eq!(of(&both, part, None).names(&both), ["a"]);
-        for name in names {
-            assert_eq!(of(&both, part, Some(&[name])).names(&both), [name]);
-            let one = structure(vec![(name, array()), ("a", plain())]);
-            assert_eq!(of(&one, part, None), ShownPart::Whole);
-        }
-        let numbers = structure(vec![(names[0], plain()), (names[1], plain())]);
-        assert_eq!(of(&numbers, part, None), ShownPart::Whole);
+    assert_eq!(shown(&both, None).names(&both), ["a"]);
+    for name in names {
+        assert_eq!(shown(&both, Some(&[name])).names(&both), [name]);
+        assert_eq!(
+            shown(&structure(vec![(name, array()), ("a", plain())]), None),
+            ShownPart::Whole
+        );
     }
-    // A program may give its own fields the names.
-    assert_eq!(shown(&both, None), ShownPart::Whole);
+    let numbers = structure(vec![(names[0], plain()), (names[1], plain())]);
+    assert_eq!(shown(&numbers, None), ShownPart::Whole);
 }
 
 #[test]

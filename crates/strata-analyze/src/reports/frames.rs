@@ -321,8 +321,7 @@ impl StackScopes {
         StackScopes {
             user: find("callstack_user"),
             kernel: find("callstack_kernel"),
-            // A field of the program itself may have the name.
-            has_copy: find("user_stack").is_some_and(|scope| scope != Scope::Payload),
+            has_copy: find("user_stack").is_some(),
         }
     }
 

@@ -14,7 +14,6 @@ use super::kernel::{has_lttng_priorities, Kernel};
 use super::proto::{track_event, EventType};
 use super::writer::PacketWriter;
 use strata_analyze::render::line::{Lines, TextPiece};
-use strata_analyze::render::{has_stack_copy, RecordPart};
 
 /// The name of the annotation that has the CPU of a record.
 pub(super) const CPU: &str = "cpu";
@@ -81,8 +80,6 @@ pub(super) struct Twice {
     /// The numbers of the names of such contexts, sorted.
     pub contexts: Vec<u64>,
     pub cpu: bool,
-    /// True if the contexts have a copy of a program's registers and stack.
-    pub has_copy: bool,
 }
 
 /// The properties of all traces that plans depend on.
@@ -195,10 +192,7 @@ fn twice<W: Write>(class: &EventClass, schema: &Schema, writer: &mut PacketWrite
     let mut contexts: Vec<u64> = twice.map(|name| writer.annotation(&name)).collect();
     contexts.sort_unstable();
     contexts.dedup();
-    let has = |part: Option<&Structure>, kind| part.is_some_and(|it| has_stack_copy(it, kind));
-    let has_copy = has(common, RecordPart::Common)
-        || has(event.specific_context.as_ref(), RecordPart::Context);
-    Twice { contexts, cpu: payload.contains(CPU), has_copy }
+    Twice { contexts, cpu: payload.contains(CPU) }
 }
 
 /// Gives numbers to the names of a class' fields, so that all shares use the same numbers.

@@ -778,10 +778,8 @@ impl<W: Write> Exporter<W> {
         match extent {
             Extent::All(twice, _) => {
                 annotations.put_apart(&twice.contexts);
-                annotations.leave_out_copy(twice.has_copy);
                 event.visit(Scope::CommonContext, &mut annotations);
                 event.visit(Scope::SpecificContext, &mut annotations);
-                annotations.leave_out_copy(false);
                 if let Some(cpu) = spot.cpu.filter(|_| twice.cpu) {
                     annotations.add_apart(CPU, cpu.into());
                 }

@@ -97,8 +97,6 @@ pub(super) struct Annotations<'w, W> {
     ask: Option<&'w mut dyn FnMut() -> Option<Stacks>>,
     stacks: Stacks,
     calls: Option<ToldFrames>,
-    /// True while contexts are written that have a copy of a program's registers and stack.
-    has_copy: bool,
 }
 
 impl<'w, W: Write> Annotations<'w, W> {
@@ -114,14 +112,7 @@ impl<'w, W: Write> Annotations<'w, W> {
             ask: None,
             stacks: Stacks::default(),
             calls: None,
-            has_copy: false,
         }
-    }
-
-    /// From now on, leaves out a copy of a program's registers and stack, or writes fields of these names as others.
-    #[inline]
-    pub(super) fn leave_out_copy(&mut self, has_copy: bool) {
-        self.has_copy = has_copy;
     }
 
     /// Shows the addresses of call stacks with names, which `ask` returns.
@@ -421,7 +412,7 @@ impl<W: Write> Visit for Annotations<'_, W> {
 
     fn begin_array(&mut self, field: &FieldInfo, _: u64) {
         // Its numbers are in the stack that is unwound from them.
-        if self.has_copy && is_stack_copy(field.name()) {
+        if is_stack_copy(field.name()) {
             self.ignored += 1;
             return;
         }

@@ -442,19 +442,6 @@ fn counters_have_the_value_of_each_kind_of_number_and_a_track_of_their_process()
     assert_eq!((found.summary.counters, found.summary.instants), (8, 2));
 }
 
-#[test]
-fn copy_of_a_stack_is_left_out_of_contexts_and_fields_of_its_names_are_exported() {
-    let both = "u64 user_registers[2]; u64 user_stack[1];";
-    let hand = Hand::new();
-    let values = [U64(1), U64(2), U64(3), U64(4), U64(5), U64(6)];
-    let stream = Packets::new(0).packet(&[(0, 10, &values)]);
-    hand.trace("t", &metadata(APPLICATION, both, &[("a:e", both)]), &[stream]);
-    let lines = exported(&hand, &Options::default()).lines();
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    let kept = "{user_registers=[4 5] user_stack=[6]";
-    assert!(lines[0].contains(kept), "{lines:?}");
-}
-
 /// Exports a kernel's trace, by LTTng's tracer or in the kernel's own form.
 fn of_kernel(tracer: &str, streams: &[Packets]) -> Exported {
     let task = "string prev_comm; i64 prev_tid; i64 prev_prio; i64 prev_state; string next_comm; \
