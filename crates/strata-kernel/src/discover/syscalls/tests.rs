@@ -431,7 +431,7 @@ fn fixed_bytes_and_offsets_follow_from_the_kinds() {
 fn calls_that_give_one_address_or_events_say_where() {
     let given = |name: &str| {
         let entry = entry_of(&event(find(name).unwrap()));
-        let at = entry.flags / kernel::CALL_GIVES_AT & 7;
+        let at = (entry.flags / kernel::CALL_GIVES_AT) & 7;
         (entry.flags & kernel::CALL_GIVES != 0).then_some((at, entry.exit_kind[at as usize]))
     };
     assert_eq!(given("epoll_wait"), Some((1, ARG_EVENTS)));
