@@ -34,6 +34,7 @@ use strata_collect::{Arrival, Counts, Keep, Kinds, Pump, PumpOrder};
 use strata_ctf::kernel_symbols;
 use strata_kernel::mapped_code::{ChangePlace, Mapped};
 use strata_kernel::session::{check as check_kernel, FlawCounts, KernelSession, RecordingSpec};
+use strata_kernel::uprobe::KnownProbes;
 use strata_kernel::{
     syscalls, Follow, Probe, RecordedProcesses, SelectedEvent, UnrecordedEvent, ARGV_BYTES,
 };
@@ -146,6 +147,8 @@ pub(crate) struct LayerRequest<'a> {
     pub(crate) kernel: &'a KernelOptions,
     /// The rules, contexts and tracked processes to begin with.
     pub(crate) wanted: &'a Wanted,
+    /// Probes whose files are opened already.
+    pub(crate) probes: KnownProbes,
     pub(crate) context: &'a Arc<Context>,
     /// The user's request to stop, which may arrive while programs are being attached.
     pub(crate) stop: &'a Stop,
@@ -175,7 +178,7 @@ impl KernelLayer {
         let stopped = || SessionError::Stopped(stop.signal());
         let mut layer = KernelLayer::default();
         layer.mode = options.mode;
-        let mut begun = BegunLayer::new(asked.flags, stop, &options.pids);
+        let mut begun = BegunLayer::new(asked.flags, stop, asked.probes.clone());
         // What goes on in the kernel after a kill begins without events, so that one that is taken up is changed to them.
         let lowered = match context.kept {
             Some(_) => Default::default(),

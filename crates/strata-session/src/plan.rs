@@ -83,7 +83,7 @@ pub const SLOWER_NS: std::ops::RangeInclusive<u64> = 1_000..=3_600_000_000_000;
 pub const PLAN_BYTES_MAX: usize = 24 << 10;
 
 /// The plan of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Version of the format, always [`VERSION`].

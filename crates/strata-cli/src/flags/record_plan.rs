@@ -85,8 +85,8 @@ impl RecordFlags {
         let kernel = options.kernel.as_ref();
         let asked = kernel.map(|kernel| &kernel.probes[..]).unwrap_or_default();
         // Report a probe that cannot be made before there is a session.
-        let resolved = strata_session::resolve_probes(asked, &pids)?;
         let probes = for_session(asked)?;
+        let (known_probes, remarks) = strata_session::resolve_probes(&probes, asked, &pids)?;
         let by_default = kernel.filter(|kernel| kernel.is_default());
         let may_lack_kernel = by_default.is_some_and(|kernel| !kernel.is_required()) && !self.keep;
         let is_samples_only = kernel.is_some_and(|kernel| kernel.samples_only);
@@ -118,6 +118,7 @@ impl RecordFlags {
             kernel_by_default: by_default.is_some() || is_samples_only && options.rules.is_none(),
             kernel_flags: kernel.map(|kernel| kernel.flags()).unwrap_or_default(),
             no_kernel: no_kernel.clone().filter(|_| self.ends_with_process().is_some()),
+            probes: self.background.is_none().then_some(known_probes),
             has_places: self.has_places(),
             guests: self.guest.clone(),
             relay: self.relay.relay.clone(),
@@ -140,8 +141,7 @@ impl RecordFlags {
         plan.check()?;
         let has_preload = self.has_command() && !self.libc.is_empty();
         let no_preload = has_preload.then(|| preload::hint(&self.command, &self.libc)).flatten();
-        let probes = resolved.remarks;
-        Ok(Planned { plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes })
+        Ok(Planned { plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes: remarks })
     }
 
     /// Sets what does not depend on rules.

@@ -45,7 +45,7 @@ pub(super) fn check_probes(plan: &Plan, new: &[String]) -> Result<(), SessionErr
         let mut probes = plan.wanted(channel)?.rules;
         probes.retain(|rule| rule.probe);
         if probes.iter().any(|rule| new.contains(&rule.text)) {
-            kernel::check_new_probes(&probes, new, &plan.transient.pids)?;
+            kernel::check_new_probes(&probes, new, plan.transient.known_probes())?;
         }
     }
     Ok(())

@@ -64,6 +64,7 @@ impl LayerMaker for Layers<'_> {
                 context,
                 stop: self.stop,
                 wanted,
+                probes: transient.known_probes(),
                 flags: flags.unwrap_or(KERNEL_RULES),
                 may_change: !transient.is_foreground,
                 is_default: transient.kernel_by_default,

@@ -158,6 +158,10 @@ impl Lowered {
         let catalog = catalog().map_err(|cause| SessionError::KernelEvents(Box::new(cause)))?;
         let mut chosen = Chosen::new(&rules, &catalog)?;
         let nr_events = chosen.nr_events();
+        // No later change can add an event: what was asked for is nothing.
+        if nr_events == 0 && before.is_begin && before.is_strict {
+            return Err(SessionError::NothingSelected(chosen.reports));
+        }
         let mut nr_selected = nr_events;
         let is_empty = |one: &&KernelRuleReport| one.matched == 0 && !before.has(&one.rule);
         let nothing: Vec<_> = chosen.reports.iter().filter(is_empty).cloned().collect();
@@ -534,17 +538,16 @@ fn check_probes(rules: &[LayerRule], known: &KnownProbes) -> Result<(), SessionE
     Ok(())
 }
 
-/// Checks the probes named in `new` among `all` probes of a channel, whose session records these processes, or any.
+/// Checks the probes named in `new` among `all` probes of a channel, of which `known` are resolved already.
 ///
 /// # Errors
 /// A new probe cannot be created next to the others, or none of its events passes its filter.
 pub(crate) fn check_new_probes(
     all: &[LayerRule],
     new: &[String],
-    pids: &[u32],
+    mut known: KnownProbes,
 ) -> Result<(), SessionError> {
     let is_new = |text: &String| new.contains(text);
-    let mut known = KnownProbes::of_processes(pids);
     let found = probed(all, &mut known, &Contexts::default())?;
     match found.failed.into_iter().find(|(text, _)| is_new(text)) {
         Some((text, error)) => Err(wrong_probe(&text, error)),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use strata_filter::{Expr, Filter};
 use strata_kernel::count::{CountRow, CountSpec, CountTable};
 use strata_kernel::session::{check as check_kernel, KernelSession, RecordingSpec};
-use strata_kernel::uprobe::parse_for;
+use strata_kernel::uprobe::{parse_for, KnownProbes};
 use strata_kernel::{Contexts, SelectedEvent, ARGV_BYTES};
 
 use super::event_selection::{catalog, check_filter, rules_of, BegunLayer, Chosen};
@@ -201,7 +201,7 @@ fn select(
     problems: &mut Vec<EventProblem>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Vec<SelectedEvent>, SessionError> {
-    let mut begun = BegunLayer::new("", stop, &[]);
+    let mut begun = BegunLayer::new("", stop, KnownProbes::default());
     let rules = rules_of(asked)?;
     let mut events = Vec::new();
     if !rules.is_empty() {

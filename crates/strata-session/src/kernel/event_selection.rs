@@ -108,13 +108,13 @@ pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<LayerRule>, SessionE
 }
 
 impl BegunLayer {
-    /// Creates the facts. `flags`: what requests the kernel, for messages. `pids`: processes whose loaded files are probed.
-    pub(super) fn new(flags: &str, stop: &Stop, pids: &[u32]) -> BegunLayer {
+    /// Creates the facts. `flags`: what requests the kernel, for messages. `probes`: those that are resolved already.
+    pub(super) fn new(flags: &str, stop: &Stop, probes: KnownProbes) -> BegunLayer {
         BegunLayer {
             flags: flags.to_owned(),
             stop: stop.clone(),
             known: HashMap::new(),
-            of_rules: KnownProbes::of_processes(pids),
+            of_rules: probes,
             contexts: Contexts::default(),
             tracked: Tracked::default(),
             named: Vec::new(),

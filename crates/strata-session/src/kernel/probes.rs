@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use strata_filter::Filter;
-use strata_kernel::uprobe::{parse_for, KnownProbes, ProbeError, Probes};
+use strata_kernel::uprobe::{KnownProbes, ProbeError};
 use strata_kernel::{CallStacks, Contexts, KernelEvent, SelectedEvent};
 
 use super::record_options::EndRecords;
@@ -11,20 +11,33 @@ use crate::error::SessionError;
 use crate::report::KernelRuleReport;
 use crate::session::layer::LayerRule;
 
-/// Resolves the probes of a request, for these running processes if there are any.
+/// Resolves the probes of a request, for these running processes if there are any. `texts` are as a plan has them, `typed`
+/// as a person has written them. Returns the probes, and remarks on parts of them that are not recorded.
 ///
 /// # Errors
 /// One of the texts is no probe, or its file has no such place.
-pub fn resolve(texts: &[String], pids: &[u32]) -> Result<Probes, SessionError> {
-    parse_for(texts, pids).map_err(|error: ProbeError| {
-        let rule = error.spec().to_owned();
-        let cause = Box::new(SessionError::Probe(Box::new(error)));
-        // A column says where the mistake is only if there is one probe.
-        match texts {
-            [_] => *cause,
-            _ => SessionError::OfRule { rule, cause },
+pub fn resolve(
+    texts: &[String],
+    typed: &[String],
+    pids: &[u32],
+) -> Result<(KnownProbes, Vec<String>), SessionError> {
+    let mut known = KnownProbes::of_processes(pids);
+    let mut remarks = Vec::new();
+    for (text, typed_text) in texts.iter().zip(typed) {
+        let (probes, is_new) = known.ask_as(text, typed_text).map_err(|error| {
+            let rule = error.spec().to_owned();
+            let cause = Box::new(SessionError::Probe(Box::new(error)));
+            // A column says where the mistake is only if there is one probe.
+            match typed {
+                [_] => *cause,
+                _ => SessionError::OfRule { rule, cause },
+            }
+        })?;
+        if is_new {
+            remarks.extend(probes.remarks.iter().cloned());
         }
-    })
+    }
+    Ok((known, remarks))
 }
 
 /// The events that rules for probes select, with reports.

@@ -4,6 +4,7 @@ use std::time::Duration;
 use strata_filter::Filter;
 use strata_kernel::catalog::EventName;
 use strata_kernel::cpu_samples;
+use strata_kernel::uprobe::KnownProbes;
 
 use super::event_selection::{check_filter, rules_of, Chosen};
 use super::*;
@@ -185,7 +186,7 @@ fn rules_that_are_not_well_formed_are_said_before_anything_of_the_kernel_is_read
     }
     let resolve = |texts: &[&str]| {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        probes::resolve(&texts, &[]).unwrap_err()
+        probes::resolve(&texts, &texts, &[]).unwrap_err()
     };
     let error = resolve(&["uprobe:no"]);
     assert!(matches!(error, SessionError::Probe(_)), "{error}");
@@ -210,7 +211,7 @@ fn event_of_several_rules_is_asked_what_one_of_them_asks_at_each_of_its_ends() {
         ("syscalls:close", None),
     ]);
     let mut chosen = Chosen::new(&rules.rules, &catalog).unwrap();
-    let mut begun = BegunLayer::new("", &Stop::new(), &[]);
+    let mut begun = BegunLayer::new("", &Stop::new(), KnownProbes::default());
     let events = begun.describe_all(&mut chosen, &catalog, &mut |_| ()).unwrap();
     let of = |name: &str| {
         let one = events.iter().find(|one| one.event.name == name).unwrap();
@@ -246,7 +247,7 @@ fn calls_that_need_not_have_waited_are_recorded_if_one_rule_asks_for_them() {
         (vec![bound("always", None), bound("syscalls:read", None)], 0, false),
     ] {
         let mut chosen = Chosen::new(&rules, &catalog).unwrap();
-        let mut begun = BegunLayer::new("", &Stop::new(), &[]);
+        let mut begun = BegunLayer::new("", &Stop::new(), KnownProbes::default());
         let events = begun.describe_all(&mut chosen, &catalog, &mut |_| ()).unwrap();
         let read = events.iter().find(|one| one.event.name == "read").unwrap();
         assert_eq!((read.slower, read.waited), (slower, waited), "{rules:?}");
@@ -388,7 +389,7 @@ fn new_probes_are_looked_at_beside_the_others_and_those_are_not_to_blame() {
     let gone = rule("uprobe:/no/such/file:f", None);
     let refused = |all: &[&LayerRule], new: &LayerRule| {
         let all: Vec<LayerRule> = all.iter().map(|one| (*one).clone()).collect();
-        check_new_probes(&all, std::slice::from_ref(&new.text), &[])
+        check_new_probes(&all, std::slice::from_ref(&new.text), KnownProbes::default())
             .err()
             .map(|error| error.in_a_line())
     };

@@ -10,7 +10,7 @@ use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL
 use crate::plan::tracked::Tracked;
 
 /// A change of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Change {
     /// Replaces the whole plan except its output, as long as nothing was recorded.

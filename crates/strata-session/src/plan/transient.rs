@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use strata_kernel::uprobe::KnownProbes;
 use strata_relay::Place;
 
 use crate::options::{GuestOptions, Options};
@@ -12,7 +13,7 @@ use crate::report::NoKernel;
 
 /// What no file and no message has: a process has another number after a kill, a command is not run twice, and another
 /// machine's recorder does not wait. A session with any of it is not restored after a kill.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transient {
     /// True for `strata record` without `--background`: no other command reaches the session, so that nothing changes it.
     pub is_foreground: bool,
@@ -37,6 +38,9 @@ pub struct Transient {
     pub kernel_flags: String,
     /// Why the kernel is not recorded, if it would have been by default.
     pub no_kernel: Option<NoKernel>,
+    /// Probes that were resolved when the plan was made, of a session in the same process: the files are opened once, so
+    /// that a name which leads to another file meanwhile changes nothing. Elsewhere the session resolves them itself.
+    pub probes: Option<KnownProbes>,
     /// True if a probe is at a place within a function, which is right for the present file only.
     pub has_places: bool,
     /// Virtual machines that are recorded together with this machine.
@@ -59,6 +63,11 @@ impl Transient {
     /// Returns whether neither a command nor processes are named.
     fn is_of_any_process(&self) -> bool {
         self.command.is_empty() && self.pids.is_empty()
+    }
+
+    /// Returns the probes that are resolved already, for the session's processes.
+    pub(crate) fn known_probes(&self) -> KnownProbes {
+        self.probes.clone().unwrap_or_else(|| KnownProbes::of_processes(&self.pids))
     }
 
     /// Returns whether every process is recorded.

@@ -30,12 +30,12 @@ const NAME_BYTES: usize = 200;
 const VALUES_MAX: usize = PARTS_MAX - 1;
 
 /// Event names that are in use, with the probed thing and the fields of each.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TakenNames {
     taken: HashMap<String, NameUse>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct NameUse {
     /// The probed thing: the place of a function, or the name of a USDT probe.
     what: String,

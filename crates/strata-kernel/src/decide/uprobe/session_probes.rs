@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Requested probes, by their text, each with its result. A probe is resolved when it is requested for the first time:
 /// it keeps that file, whatever the file's name leads to later, and those event names until it is not requested any
 /// more.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownProbes {
     probes: HashMap<String, Arc<Probes>>,
     names: TakenNames,
@@ -46,11 +46,19 @@ impl KnownProbes {
     /// # Errors
     /// The text is no probe, or the file has no such place. Nothing has changed then.
     pub fn ask(&mut self, text: &str) -> Result<(Arc<Probes>, bool), ProbeError> {
+        self.ask_as(text, text)
+    }
+
+    /// Resolves the probe `text` as a person has written it, in `typed`: an error quotes that.
+    ///
+    /// # Errors
+    /// As for [`KnownProbes::ask`].
+    pub fn ask_as(&mut self, text: &str, typed: &str) -> Result<(Arc<Probes>, bool), ProbeError> {
         if let Some(known) = self.get(text) {
             return Ok((known, false));
         }
         let (mut probes, mut names) = (Probes::default(), self.names.clone());
-        add_for(&ProbeSpec::parse(text)?, &self.pids, &mut probes, &mut names)?;
+        add_for(&ProbeSpec::parse(typed)?, &self.pids, &mut probes, &mut names)?;
         let probes = Arc::new(probes);
         self.probes.insert(text.to_owned(), Arc::clone(&probes));
         self.names = names;
