@@ -35,6 +35,8 @@ struct strata_scratch {
 	uint32_t quote_at;   /* where the next byte goes, if it is in quotes */
 	uint32_t is_special; /* 1: it is to be in quotes */
 	uint32_t quote_cut;  /* where it is cut at the latest, if it is in quotes */
+	uint32_t cut_at;     /* where all of them end if more follow than are recorded */
+	uint32_t cut_quoted; /* 1: that is within quotes, which are closed there */
 	struct strata_unread unread;
 	unsigned char copy[STRATA_COPY_MAX]; /* of what only parts are recorded; aligned */
 	unsigned char word[STRATA_ABI_KERNEL_ARGV_MAX + 8]; /* one string of several */

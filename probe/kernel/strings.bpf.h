@@ -12,6 +12,7 @@
 #define STRATA_STRINGS_MAX  64u
 #define STRATA_STRINGS_MANY 1024u
 #define STRATA_ADDRESS_TEXT 20u /* "0x", 16 digits, NUL */
+#define STRATA_CUT_BYTES    4u	/* " ..." */
 
 /* The format of an address that replaces a text which cannot be read, as in strace. */
 const char strata_address_format[] SEC(".rodata.format") = "0x%llx";
@@ -128,47 +129,59 @@ STRATA_INLINE uint64_t strata_quote_end(struct strata_scratch *scratch, uint64_t
 	return to + 1;
 }
 
-/*
- * Counts that the strings, which are joined from @begin to @end, are more than is recorded, and
- * marks that where they end, within @most bytes.
- */
-STRATA_INLINE void strata_scratch_cut(struct strata_scratch *scratch, uint64_t begin, uint64_t end,
-				      uint64_t most)
+/* Notes that the strings can end at @at, behind a whole one, if there is room for the mark behind it. Returns 1 if so. */
+STRATA_INLINE int strata_note_whole(struct strata_scratch *scratch, uint64_t begin, uint64_t at,
+				    uint64_t most)
 {
+	if (at > begin + most - STRATA_CUT_BYTES - 1)
+		return 0;
+	scratch->cut_at = (uint32_t)at;
+	scratch->cut_quoted = 0;
+	return 1;
+}
+
+/*
+ * Notes where the strings end if more follow than are recorded. The last one is from @word to @at: if the mark has no room
+ * behind it, they end within it, and its quotes are closed there. Where nothing of it has room, what was noted before stays.
+ */
+STRATA_INLINE void strata_note_cut(struct strata_scratch *scratch, uint64_t begin, uint64_t word,
+				   uint64_t at, uint64_t most)
+{
+	uint64_t cut = strata_opaque(STRATA_ONCE(uint32_t, scratch->quote_cut));
+	uint64_t limit = begin + most - STRATA_CUT_BYTES - 1;
+
+	if (strata_note_whole(scratch, begin, at, most))
+		return;
+	if (!STRATA_ONCE(uint32_t, scratch->is_special)) {
+		if (word > limit)
+			return;
+		scratch->cut_at = (uint32_t)limit;
+		scratch->cut_quoted = 0;
+	} else if (cut > word + 1) {
+		scratch->cut_at = (uint32_t)cut;
+		scratch->cut_quoted = 1;
+	}
+}
+
+/* Counts that the strings are more than is recorded, and marks that where they end: see strata_note_cut(). */
+STRATA_INLINE void strata_scratch_cut(struct strata_scratch *scratch)
+{
+	uint64_t end = strata_opaque(STRATA_ONCE(uint32_t, scratch->cut_at));
 	unsigned char *to;
 
-	if (end > begin + most - 5)
-		end = begin + most - 5;
-	end = strata_opaque(end);
 	if (end > STRATA_SCRATCH_MAX)
 		return;
 	to = scratch->bytes + end;
+	if (STRATA_ONCE(uint32_t, scratch->cut_quoted)) {
+		*to++ = '\'';
+		end++;
+	}
 	to[0] = ' ';
 	to[1] = '.';
 	to[2] = '.';
 	to[3] = '.';
-	scratch->at = (uint32_t)end + 4;
+	scratch->at = (uint32_t)end + STRATA_CUT_BYTES;
 	strata_count_cut();
-}
-
-/*
- * Ends the strings within the last one, which begins at @word and would end at @end. If it is in quotes,
- * they are closed.
- */
-STRATA_INLINE void strata_word_cut(struct strata_scratch *scratch, uint64_t begin, uint64_t word,
-				   uint64_t end, uint64_t most)
-{
-	uint64_t cut = strata_opaque(STRATA_ONCE(uint32_t, scratch->quote_cut));
-
-	if (STRATA_ONCE(uint32_t, scratch->is_special)) {
-		/* Without room for one byte of it, the strings end in front of the space before it. */
-		end = word - 1;
-		if (cut > word + 1 && cut <= STRATA_SCRATCH_MAX) {
-			scratch->bytes[cut] = '\'';
-			end = cut + 1;
-		}
-	}
-	strata_scratch_cut(scratch, begin, end, most);
 }
 
 /*
@@ -192,15 +205,16 @@ STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
 		if (from < scratch->word_bytes &&
 		    from <= STRATA_ABI_KERNEL_ARGV_MAX - STRATA_QUOTE_BYTES &&
 		    scratch->quote_at - begin <= most) {
-			strata_quote_some(scratch, from, begin + most - 6);
+			strata_quote_some(scratch, from, begin + most - STRATA_CUT_BYTES - 2);
 			return 1;
 		}
 		n = scratch->word_bytes;
 		from = at;
 		at = strata_quote_end(scratch, at);
 		scratch->is_word = 0;
+		strata_note_cut(scratch, begin, from, at, most);
 		if (at - begin >= most || n == most - 1) {
-			strata_word_cut(scratch, begin, from, at, most);
+			strata_scratch_cut(scratch);
 			return 0;
 		}
 		scratch->at = (uint32_t)at;
@@ -218,7 +232,7 @@ STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
 	if (end ? string >= end : !is_gone && !string)
 		return 0;
 	if (scratch->nr_strings == strings) {
-		strata_scratch_cut(scratch, begin, at, most);
+		strata_scratch_cut(scratch);
 		return 0;
 	}
 	to = scratch->bytes + at;
@@ -233,8 +247,9 @@ STRATA_GLOBAL int strata_scratch_step(uint64_t end, uint32_t begin)
 	n = strata_opaque(n - 1);
 	if (n >= STRATA_ABI_KERNEL_ARGV_MAX) {
 		at += strata_write_address(scratch, to, is_gone ? address : string);
+		strata_note_whole(scratch, begin, at, most);
 		if (at - begin >= most) {
-			strata_scratch_cut(scratch, begin, at, most);
+			strata_scratch_cut(scratch);
 			return 0;
 		}
 		scratch->at = (uint32_t)at;
@@ -271,6 +286,8 @@ STRATA_GLOBAL int strata_scratch_join(uint64_t address, uint64_t end)
 	if (strata_sizes()->argv_bytes > STRATA_ABI_KERNEL_TEXT_MAX)
 		steps = STRATA_STEPS(STRATA_STRINGS_MANY, STRATA_ABI_KERNEL_ARGV_MAX);
 	begin = scratch->at;
+	scratch->cut_at = begin;
+	scratch->cut_quoted = 0;
 	scratch->next = address;
 	scratch->nr_strings = 0;
 	scratch->is_word = 0;
