@@ -292,6 +292,7 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
     let wanted_first = Wanted::default();
     let asked = LayerRequest {
+        probes: KnownProbes::default(),
         options: &options,
         kernel: &kernel,
         wanted: &wanted_first,
@@ -414,6 +415,7 @@ fn begun_layer(scratch: &Scratch, name: &str, is_again: bool) -> Option<KernelLa
     let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
     let wanted_first = Wanted::default();
     let asked = LayerRequest {
+        probes: KnownProbes::default(),
         options: &options,
         kernel: &kernel,
         wanted: &wanted_first,
