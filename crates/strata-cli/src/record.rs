@@ -1,7 +1,7 @@
 //! The command `strata record` in the foreground: runs the session, and prints its messages.
 //!
 //! ```text
-//! flags ── RecordFlags::options() ── Options ── strata_session::record(), in the main thread ── Report ── say(), exit status
+//! flags ── RecordFlags::planned() ── Plan ── strata_session::record(), in the main thread ── Report ── say(), exit status
 //!                                                 │ Notice: begun, waiting, failed, progress ...
 //!                                                 ▼
 //!                         Answer (sessions/busy_line.rs), thread "strata-talk": prints them, answers Ctrl-C with what is waited for
@@ -42,9 +42,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Runs `strata record`, and returns the exit status.
 pub fn run(flags: &RecordFlags) -> Result<u8> {
     let processes = flags.processes()?;
-    some_are_there(&processes.iter().map(|(_, pid)| *pid).collect::<Vec<_>>())?;
+    let pids: Vec<u32> = processes.iter().map(|(_, pid)| *pid).collect();
+    some_are_there(&pids)?;
     let named = messages::found_by_name(&processes);
-    let Planned { mut plan, may_lack_kernel, hypervisor, no_preload, .. } = flags.planned()?;
+    let Planned { mut plan, may_lack_kernel, hypervisor, no_preload, .. } = flags.planned(pids)?;
     let made = plan.output.as_deref().and_then(messages::folders_made);
     for text in [hypervisor, made, named].into_iter().flatten().filter(|_| !flags.quiet) {
         stderr::message(&Message { weight: Weight::Talk, text });

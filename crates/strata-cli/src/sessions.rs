@@ -172,14 +172,15 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
     let name = flags.background.as_deref().unwrap_or_default();
     // Check first what may fail, so that no session is begun in vain.
     let processes = flags.processes()?;
-    some_are_there(&processes.iter().map(|(_, pid)| *pid).collect::<Vec<_>>())?;
+    let pids: Vec<u32> = processes.iter().map(|(_, pid)| *pid).collect();
+    some_are_there(&pids)?;
     let programs = match flags.has_command() {
         true => None,
         false => preload_advice::programs(&flags.libc)?,
     };
     let mut begun = BegunSession { name, flags, remarks: Vec::new() };
     let Planned { mut plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes } =
-        flags.planned()?;
+        flags.planned(pids)?;
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
     plan.to = plan.to.map(absolute_to).transpose()?;
     check_keep(&plan)?;

@@ -39,11 +39,11 @@ pub struct Planned {
 }
 
 impl RecordFlags {
-    /// Makes the plan from these flags.
+    /// Makes the plan from these flags, for the running processes `pids` that they name.
     ///
     /// # Errors
     /// The flags contradict each other, or a rule, filter or probe is wrong.
-    pub fn planned(&self) -> anyhow::Result<Planned> {
+    pub fn planned(&self, pids: Vec<u32>) -> anyhow::Result<Planned> {
         if let Some((flag, why)) = self.first_that_ends() {
             if self.keep {
                 bail!("--keep and {flag}: {why}");
@@ -68,7 +68,7 @@ impl RecordFlags {
             Some((flag, _)) => {
                 bail!("--keep and {flag}: probes of programs end with the session's process. Leave one of them out")
             }
-            None => self.plan(),
+            None => self.plan(pids),
         }
     }
 
@@ -77,8 +77,7 @@ impl RecordFlags {
         Retention { count: self.keep_count, size: self.keep_size }
     }
 
-    fn plan(&self) -> anyhow::Result<Planned> {
-        let pids: Vec<u32> = self.processes()?.into_iter().map(|(_, pid)| pid).collect();
+    fn plan(&self, pids: Vec<u32>) -> anyhow::Result<Planned> {
         let mut options = self.options(pids.clone())?;
         let hypervisor = self.add_hypervisor(&mut options)?;
         options.check()?;
@@ -297,7 +296,9 @@ mod tests {
         let all = [&["strata", "record", "--background", "b"], words].concat();
         let flags = Flags::try_parse_from(all).map_err(|error| error.to_string())?;
         let Action::Record(flags) = flags.action else { return Err("another one".into()) };
-        flags.planned().map_err(|error| error.to_string())
+        let pids = flags.processes().map_err(|error| error.to_string())?;
+        let pids = pids.into_iter().map(|(_, pid)| pid).collect();
+        flags.planned(pids).map_err(|error| error.to_string())
     }
 
     /// Returns each channel's layer and rules.

@@ -1,6 +1,6 @@
 //! Changes what the kernel's layer records during the recording: turns rules, each with its own filter, into events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -211,13 +211,6 @@ impl Lowered {
         (begun, before): (&BegunLayer, &PossibleBefore<'_>),
     ) -> Result<Vec<(String, ProbeError)>, SessionError> {
         let mut found = probed(rules, known, &begun.contexts)?;
-        if before.is_begin {
-            // They may have been resolved before the layer, which nobody has heard of.
-            let mut texts = HashSet::new();
-            let once = rules.iter().filter(|rule| texts.insert(rule.text.as_str()));
-            let all = once.filter_map(|rule| known.get(&rule.text));
-            found.remarks = all.flat_map(|probes| probes.remarks.clone()).collect();
-        }
         self.remarks.append(&mut found.remarks);
         let mut left = Vec::with_capacity(rules.len());
         for rule in rules {

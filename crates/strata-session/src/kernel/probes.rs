@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use strata_filter::Filter;
-use strata_kernel::uprobe::{KnownProbes, ProbeError};
+use strata_kernel::uprobe::{KnownProbes, ProbeError, Probes};
 use strata_kernel::{CallStacks, Contexts, KernelEvent, SelectedEvent};
 
 use super::record_options::EndRecords;
@@ -24,7 +24,7 @@ pub fn resolve(
     let mut known = KnownProbes::of_processes(pids);
     let mut remarks = Vec::new();
     for (text, typed_text) in texts.iter().zip(typed) {
-        let (probes, is_new) = known.ask_as(text, typed_text).map_err(|error| {
+        let probes = known.ask_as(text, typed_text).map_err(|error| {
             let rule = error.spec().to_owned();
             let cause = Box::new(SessionError::Probe(Box::new(error)));
             // A column says where the mistake is only if there is one probe.
@@ -33,11 +33,17 @@ pub fn resolve(
                 _ => SessionError::OfRule { rule, cause },
             }
         })?;
-        if is_new {
-            remarks.extend(probes.remarks.iter().cloned());
-        }
+        add_remarks(&mut remarks, &probes);
     }
     Ok((known, remarks))
+}
+
+fn add_remarks(remarks: &mut Vec<String>, probes: &Probes) {
+    for remark in &probes.remarks {
+        if !remarks.contains(remark) {
+            remarks.push(remark.clone());
+        }
+    }
 }
 
 /// The events that rules for probes select, with reports.
@@ -45,7 +51,7 @@ pub fn resolve(
 pub(super) struct Probed {
     pub(super) events: Vec<SelectedEvent>,
     pub(super) reports: Vec<KernelRuleReport>,
-    /// Remarks on parts of new probes that are not recorded.
+    /// Remarks on parts of the probes that are not recorded, each once.
     pub(super) remarks: Vec<String>,
     /// Rules whose probes cannot be created, with the reason.
     pub(super) failed: Vec<(String, ProbeError)>,
@@ -75,17 +81,13 @@ pub(super) fn probed(
     let mut probed = Probed::default();
     for rule in rules {
         let probes = match known.ask(&rule.text) {
-            Ok((probes, is_new)) => {
-                if is_new {
-                    probed.remarks.extend(probes.remarks.iter().cloned());
-                }
-                probes
-            }
+            Ok(probes) => probes,
             Err(error) => {
                 probed.failed.push((rule.text.clone(), error));
                 continue;
             }
         };
+        add_remarks(&mut probed.remarks, &probes);
         for event in &probes.events {
             let of_name = places.entry(event.name.clone()).or_default();
             let found = of_name.iter().copied().find(|place| all[*place].event == *event);
@@ -178,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_a_pattern_is_said_when_it_comes() {
+    fn what_is_left_out_of_a_pattern_is_said_once_for_all_rules() {
         let rules = [rule("uprobe:c:mem*", None)];
         let mut known = KnownProbes::default();
         let first = probed(&rules, &mut known, &Contexts::default()).unwrap();
         assert_eq!((first.remarks.len(), first.reports[0].matched > 1), (1, true));
         assert_eq!(first.reports[0].matched, first.events.len() as u64);
         let again = probed(&rules, &mut known, &Contexts::default()).unwrap();
-        assert!(again.remarks.is_empty() && again.events.len() == first.events.len());
+        assert!(again.remarks == first.remarks && again.events.len() == first.events.len());
     }
 }

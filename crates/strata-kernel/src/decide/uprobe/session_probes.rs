@@ -40,12 +40,11 @@ impl KnownProbes {
         self.probes.get(text).map(Arc::clone)
     }
 
-    /// Resolves the probe `text` and keeps the result. Returns the probes that it stands for, and true if it was not
-    /// resolved before.
+    /// Resolves the probe `text` and keeps the result. Returns the probes that it stands for.
     ///
     /// # Errors
     /// The text is no probe, or the file has no such place. Nothing has changed then.
-    pub fn ask(&mut self, text: &str) -> Result<(Arc<Probes>, bool), ProbeError> {
+    pub fn ask(&mut self, text: &str) -> Result<Arc<Probes>, ProbeError> {
         self.ask_as(text, text)
     }
 
@@ -53,15 +52,15 @@ impl KnownProbes {
     ///
     /// # Errors
     /// As for [`KnownProbes::ask`].
-    pub fn ask_as(&mut self, text: &str, typed: &str) -> Result<(Arc<Probes>, bool), ProbeError> {
+    pub fn ask_as(&mut self, text: &str, typed: &str) -> Result<Arc<Probes>, ProbeError> {
         if let Some(known) = self.get(text) {
-            return Ok((known, false));
+            return Ok(known);
         }
         let (mut probes, mut names) = (Probes::default(), self.names.clone());
         add_for(&ProbeSpec::parse(typed)?, &self.pids, &mut probes, &mut names)?;
         let probes = Arc::new(probes);
         self.probes.insert(text.to_owned(), Arc::clone(&probes));
         self.names = names;
-        Ok((probes, true))
+        Ok(probes)
     }
 }

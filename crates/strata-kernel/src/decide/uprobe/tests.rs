@@ -464,7 +464,8 @@ fn known_probe_stays_what_it_was_until_nobody_asks_for_it() {
     let one = format!("uprobe:{}:target_add", path.display());
     let other = format!("{one}(a:u32)");
     let named = |text: &str, known: &mut KnownProbes| {
-        let (probes, is_new) = known.ask(text).unwrap();
+        let is_new = known.get(text).is_none();
+        let probes = known.ask(text).unwrap();
         (probes.events[0].name.clone(), is_new)
     };
     let mut known = KnownProbes::default();
