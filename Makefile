@@ -42,7 +42,7 @@ ONLY ?=
 .DEFAULT_GOAL := help
 PAGE := crates/strata-ui/page/app.js
 
-.PHONY: page help setup demo test quick nightly soak zoo fleet build built product dist release libraries crates words bindings parquet programs static check bench install uninstall clean fmt lint
+.PHONY: book packaging page help setup demo test quick nightly soak zoo fleet build built product dist release libraries crates words bindings parquet programs static dist-static check bench install uninstall clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
@@ -56,6 +56,7 @@ help:
 	@echo 'make product            build what is installed; the command is optimized and takes minutes'
 	@echo 'make dist               build/dist/strata-VERSION.tar.xz: sources and all crates, to build packages of offline'
 	@echo 'make static             target/dist/strata-static: one file to copy into any guest or container'
+	@echo 'make dist-static        build/dist/strata-VERSION-MACHINE-linux.tar.xz: that file, with manual pages and licences'
 	@echo 'make check              model checker, single-step test, SPIN model'
 	@echo 'make bench              measure; SAVE=1 keeps the figures, ONCE=1 only shows that it works'
 	@echo 'make install PREFIX=    the command, libstrata, headers, man pages (now $(PREFIX))'
@@ -63,6 +64,8 @@ help:
 	@echo 'make lint               formatting, warnings, levels, words; no tests'
 	@echo 'make setup              install what building and testing need (demo and test do what they need)'
 	@echo 'make page               build the page of strata ui, after a change in ui/ (needs Node)'
+	@echo 'make book               build/book: the documents and the reference as HTML pages (compiles mdBook the first time)'
+	@echo 'make packaging          what is shipped beside Debian packages, checked by rpmlint, runc, abidiff and others'
 	@echo 'make clean              remove build/ and target/'
 
 setup:
@@ -107,7 +110,7 @@ nightly:
 	+@$(PLAN) | grep -E -e '$(NIGHTLY)' >build/nightly.list
 	+@$(MAKE) --no-print-directory product static
 	@{ sed 's|fuzz/run$$|& --seconds 60|' build/nightly.list; echo 'env PROFILE=dist tools/gate/install'; \
-		echo 'tests/fleet/tools/run'; printf 'env ALL=1 %s\n' tests/fault/growth tests/interop/constructs tests/interop/debug_names; } | \
+		echo 'tests/fleet/tools/run'; echo 'tools/check-packaging'; printf 'env ALL=1 %s\n' tests/fault/growth tests/interop/constructs tests/interop/debug_names; } | \
 		ALWAYS=1 tools/run-tests -t 3600 -
 	+@$(MAKE) --no-print-directory soak
 
@@ -164,6 +167,10 @@ libraries:
 # Nothing is compiled again; what the command needs of the system is linked into it.
 static: product
 	@cargo rustc --profile $(PROFILE) --offline --locked --quiet -p strata-static -- -C target-feature=+crt-static
+
+# The same file, with manual pages, completions and licences, as an archive.
+dist-static: static
+	@STRATA_STATIC=$(COMPILED)/strata-static tools/dist-static
 
 # Installs the programs first, which takes root. The table is that of docs/design/zoo.md.
 zoo: build
@@ -252,6 +259,15 @@ install: $(if $(and $(filter 0,$(shell id -u)),$(filter-out 0,$(OWNER)),$(if $(B
 # Its bundle is committed: only who changes it needs Node. tools/gate/page compares the two.
 page:
 	@cd ui && { [ -d node_modules ] || npm ci --ignore-scripts --no-audit --no-fund; } && npm run -s build -- --outfile=../$(PAGE)
+
+# The documents as a book, with a reference that the command itself writes. Nothing else needs mdBook.
+book: crates
+	@./setup --book
+	@tools/book
+
+# Needs root and apt for some of its tools; says what it could not check.
+packaging: crates
+	@tools/check-packaging
 
 # Folders that install makes. Those that are empty after uninstall go, and so do their parents below the prefix.
 MADE = $(DESTDIR)$(PREFIX)/include/strata $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
