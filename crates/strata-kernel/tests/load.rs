@@ -6,13 +6,15 @@ use strata_abi::kernel::{CONSTANT, MEMORY, REGISTER, STRING, STRING_AT};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::elf::Binary;
 use strata_kernel::tracefs::Tracefs;
-use strata_kernel::{syscalls, Contexts, Follow, KernelEvent, KernelSession, Probe, RecordingSpec};
+use strata_kernel::{
+    syscalls, Contexts, Follow, KernelEvent, KernelSession, Probe, RecordingSpec, SelectedEvent,
+};
 use strata_model::{Array, Element, Field, FieldClass, Integer, Sequence};
 use strata_ring::LossMode;
 
 mod sessions;
 
-use sessions::{begin, selected};
+use sessions::begin;
 
 /// The last one with all contexts, which need most stack where the ring does.
 const MODES: [(LossMode, bool); 3] =
@@ -22,7 +24,7 @@ fn session(
     (loss_mode, has_contexts): (LossMode, bool),
     events: Vec<KernelEvent>,
 ) -> Option<KernelSession> {
-    let events = events.into_iter().map(selected).collect();
+    let events = events.into_iter().map(SelectedEvent::all_records).collect();
     let follow = Follow::Children;
     let names: Vec<&str> = Contexts::all().filter(|_| has_contexts).map(|(name, _)| name).collect();
     let spec = RecordingSpec {

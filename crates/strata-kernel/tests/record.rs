@@ -17,7 +17,7 @@ use strata_ring::{Channel, LossMode};
 
 mod sessions;
 
-use sessions::{begin, selected};
+use sessions::begin;
 
 const CALLS: usize = 10_000;
 const CHILD: &str = "STRATA_TEST_CHILD";
@@ -104,12 +104,12 @@ fn numbered_child() {
 }
 
 fn call(name: &str) -> SelectedEvent {
-    selected(syscalls::event(syscalls::find(name).unwrap()))
+    SelectedEvent::all_records(syscalls::event(syscalls::find(name).unwrap()))
 }
 
 fn tracepoint(system: &str, name: &str) -> SelectedEvent {
     let catalog = Catalog::load(&Tracefs::find().unwrap()).unwrap();
-    selected(catalog.describe(catalog.find(system, name).unwrap()).unwrap())
+    SelectedEvent::all_records(catalog.describe(catalog.find(system, name).unwrap()).unwrap())
 }
 
 fn spec(events: Vec<SelectedEvent>, follow: Follow) -> RecordingSpec {

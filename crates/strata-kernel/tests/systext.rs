@@ -14,7 +14,7 @@ use strata_ring::{Channel, LossMode};
 
 mod sessions;
 
-use sessions::{begin, selected};
+use sessions::begin;
 
 const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
 const CHILD: &str = "STRATA_TEST_SYSTEXT";
@@ -210,7 +210,7 @@ fn begin_calls(
         };
         let filter = filter.map(|text| Filter::parse(text).unwrap());
         let exit_filter = filter.clone();
-        SelectedEvent { exit, filter, exit_filter, ..selected(event) }
+        SelectedEvent { exit, filter, exit_filter, ..SelectedEvent::all_records(event) }
     };
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;

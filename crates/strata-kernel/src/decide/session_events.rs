@@ -24,6 +24,26 @@ pub struct SelectedEvent {
     pub contexts: Contexts,
 }
 
+impl SelectedEvent {
+    /// Selects all records of an event, with the contexts that all events have. What differs is written beside it:
+    ///
+    /// ```text
+    /// SelectedEvent { exit: false, filter, ..SelectedEvent::all_records(event) }
+    /// ```
+    pub fn all_records(event: KernelEvent) -> SelectedEvent {
+        SelectedEvent {
+            event,
+            entry: true,
+            exit: true,
+            filter: None,
+            exit_filter: None,
+            slower: 0,
+            waited: false,
+            contexts: Contexts::default(),
+        }
+    }
+}
+
 /// Progress of attaching programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachProgress {

@@ -22,21 +22,11 @@ fn session_with_a_refused_program_has_the_event_of_the_generic_one() {
     // Else both may be the same.
     generic.fields.pop();
     let fields = generic.fields.clone();
-    let selected = SelectedEvent {
-        event,
-        entry: true,
-        exit: true,
-        filter: None,
-        exit_filter: None,
-        slower: 0,
-        waited: false,
-        contexts: Contexts::default(),
-    };
     let spec = RecordingSpec {
         loss_mode: LossMode::Discard,
         subbuf_bytes: 1 << 16,
         nr_subbufs: 4,
-        events: vec![selected],
+        events: vec![SelectedEvent::all_records(event)],
         follow: Follow::Everyone,
         contexts: Contexts::default(),
         argv_bytes: crate::ARGV_BYTES,

@@ -1,22 +1,6 @@
 //! Sessions of the kernel's layer, as the tests beside this folder begin them.
 
-use strata_kernel::{
-    Contexts, Error, KernelEvent, KernelSession, RecordingSpec, SelectedEvent, UnrecordedEvent,
-};
-
-/// Selects all records of an event.
-pub fn selected(event: KernelEvent) -> SelectedEvent {
-    SelectedEvent {
-        event,
-        entry: true,
-        exit: true,
-        filter: None,
-        exit_filter: None,
-        slower: 0,
-        waited: false,
-        contexts: Contexts::default(),
-    }
-}
+use strata_kernel::{Error, KernelSession, RecordingSpec, UnrecordedEvent};
 
 /// Begins a session. Returns `None`, with a message, if the kernel cannot be recorded.
 pub fn begin(spec: RecordingSpec) -> Option<KernelSession> {

@@ -584,17 +584,9 @@ pub(crate) fn check_new(
             continue;
         }
         let described = chosen.into_iter().filter_map(|one| {
+            let (entry, exit) = (one.entry, one.exit);
             let event = catalog.describe(&one.event).ok()?;
-            Some(SelectedEvent {
-                event,
-                entry: one.entry,
-                exit: one.exit,
-                filter: None,
-                exit_filter: None,
-                slower: 0,
-                waited: false,
-                contexts: Contexts::default(),
-            })
+            Some(SelectedEvent { entry, exit, ..SelectedEvent::all_records(event) })
         });
         let described: Vec<SelectedEvent> = described.collect();
         if !described.is_empty() {

@@ -169,7 +169,7 @@ pub(crate) fn without(whole: Whole, problems: &[UnrecordedEvent]) -> Whole {
 mod tests {
     use super::*;
     use strata_filter::Filter;
-    use strata_kernel::{Contexts, KernelEvent, Probe};
+    use strata_kernel::{KernelEvent, Probe};
 
     const ALL: Whole = Whole { descriptor_calls: DescriptorCalls::All, switches: true };
 
@@ -188,16 +188,7 @@ mod tests {
                 exit_sources: Vec::new(),
             };
             let filter = filter.map(|text| Filter::parse(text).unwrap());
-            SelectedEvent {
-                event,
-                entry: true,
-                exit: true,
-                filter,
-                exit_filter: None,
-                slower: 0,
-                waited: false,
-                contexts: Contexts::default(),
-            }
+            SelectedEvent { filter, ..SelectedEvent::all_records(event) }
         };
         let everybody = Tracked::default();
         let some = Tracked { uids: Some(vec![0]), ..Tracked::default() };

@@ -221,14 +221,8 @@ fn select(
         let wrong = |error| SessionError::Probe(Box::new(error));
         let probes = parse_for(&asked.probes, &options.pids).map_err(wrong)?;
         events.extend(probes.events.into_iter().map(|event| SelectedEvent {
-            event,
-            entry: true,
-            exit: true,
             filter: filter.clone(),
-            exit_filter: None,
-            slower: 0,
-            waited: false,
-            contexts: Contexts::default(),
+            ..SelectedEvent::all_records(event)
         }));
     }
     if let (Some(filter), false) = (filter, events.is_empty()) {

@@ -279,14 +279,9 @@ fn select(
 /// Returns the event of samples. `stacks`: samples have stacks in any case, but not the copy.
 pub(super) fn sampled(rate: u32, filter: Option<Filter>, stacks: CallStacks) -> SelectedEvent {
     SelectedEvent {
-        event: cpu_samples::event(rate),
-        entry: true,
-        exit: true,
         filter,
-        exit_filter: None,
-        slower: 0,
-        waited: false,
         contexts: copy_of(stacks, &Contexts::default()),
+        ..SelectedEvent::all_records(cpu_samples::event(rate))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use strata_filter::Filter;
 use strata_kernel::uprobe::{KnownProbes, ProbeError, Probes};
 use strata_kernel::{CallStacks, Contexts, KernelEvent, SelectedEvent};
 
@@ -110,8 +109,11 @@ pub(super) fn probed(
         });
     }
     for AskedProbe { event, records, stack } in all {
-        let contexts = stack.added_to(contexts);
-        probed.events.push(selected(event, records.filter()?, contexts));
+        probed.events.push(SelectedEvent {
+            filter: records.filter()?,
+            contexts: stack.added_to(contexts),
+            ..SelectedEvent::all_records(event)
+        });
     }
     Ok(probed)
 }
@@ -120,26 +122,13 @@ pub(super) fn probed(
 pub(super) fn of(known: &KnownProbes, text: &str) -> Vec<SelectedEvent> {
     let probes = known.get(text);
     let events = probes.iter().flat_map(|probes| &probes.events);
-    events.map(|event| selected(event.clone(), None, Contexts::default())).collect()
-}
-
-/// Returns the selection of an event that has no separate exit.
-fn selected(event: KernelEvent, filter: Option<Filter>, contexts: Contexts) -> SelectedEvent {
-    SelectedEvent {
-        event,
-        entry: true,
-        exit: true,
-        filter,
-        exit_filter: None,
-        slower: 0,
-        waited: false,
-        contexts,
-    }
+    events.map(|event| SelectedEvent::all_records(event.clone())).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_filter::Filter;
 
     fn rule(text: &str, filter: Option<&str>) -> LayerRule {
         let filter = filter.map(|text| Filter::parse(text).unwrap());

@@ -72,17 +72,7 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
         sources: Vec::new(),
         exit_sources: Vec::new(),
     };
-    let contexts = strata_kernel::Contexts::default();
-    SelectedEvent {
-        event,
-        entry,
-        exit,
-        filter: None,
-        exit_filter: None,
-        slower: 0,
-        waited: false,
-        contexts,
-    }
+    SelectedEvent { entry, exit, ..SelectedEvent::all_records(event) }
 }
 
 #[test]
