@@ -4,35 +4,21 @@ use crate::support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata_collect::ProducerState::{Alive, Dead};
+use strata_random::Random;
 use strata_ring::producer::{stamp, HeaderFormat};
 use strata_ring::{channel_bytes, LossMode, Publish};
 
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        let seed = crate::support::now() ^ u64::from(std::process::id()) << 32;
-        println!("seed {seed}");
-        Random(seed)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-
-    /// A place in what describes the packets of a stream, and something to put there.
-    fn damage(&mut self, t: &Traced) -> (u64, [u8; 8]) {
-        let control = 192 + 32 * t.attr.nr_subbufs + 64 * (t.attr.nr_subbufs + 1);
-        let at = 4096 + u64::from(t.cpu) * stride(t) + self.below(control / 8) * 8;
-        let value = match self.below(4) {
-            0 => self.below(1 << 31) << 33 | self.below(1 << 31),
-            1 => self.below(t.attr.subbuf_bytes * t.attr.nr_subbufs * 4),
-            2 => u64::MAX - self.below(8192),
-            _ => crate::support::now(),
-        };
-        (at, value.to_ne_bytes())
-    }
+/// Returns a place in what describes the packets of a stream, and something to put there.
+fn damage(random: &mut Random, t: &Traced) -> (u64, [u8; 8]) {
+    let control = 192 + 32 * t.attr.nr_subbufs + 64 * (t.attr.nr_subbufs + 1);
+    let at = 4096 + u64::from(t.cpu) * stride(t) + random.below(control / 8) * 8;
+    let value = match random.below(4) {
+        0 => random.next(),
+        1 => random.below(t.attr.subbuf_bytes * t.attr.nr_subbufs * 4),
+        2 => u64::MAX - random.below(8192_u64),
+        _ => crate::support::now(),
+    };
+    (at, value.to_ne_bytes())
 }
 
 /// Distance from one stream of the channel to the next \[byte\].
@@ -64,7 +50,7 @@ fn malicious_bytes_anywhere_leave_whole_packets_in_order_and_bounded() {
                 let _child = t.producer.spawn(u64::MAX).unwrap();
                 for step in 0..30 {
                     for _ in 0..random.below(4) {
-                        let (at, value) = random.damage(&t);
+                        let (at, value) = damage(&mut random, &t);
                         t.producer.scribble(at, &value);
                     }
                     let before = size(&t);
@@ -93,7 +79,7 @@ fn malicious_producer_that_scribbles_all_the_time_is_survived() {
         for loss in [LossMode::Discard, LossMode::Overwrite] {
             let folder = Folder::new();
             let mut t = Traced::new(&folder, "t", attr(publish, loss), HeaderFormat::Compact);
-            let damage: Vec<_> = (0..1000).map(|_| random.damage(&t)).collect();
+            let damage: Vec<_> = (0..1000).map(|_| damage(&mut random, &t)).collect();
             let Traced { producer, collector, .. } = &mut t;
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {

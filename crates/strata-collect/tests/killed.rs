@@ -5,33 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+use strata_random::Random;
 use strata_ring::producer::HeaderFormat;
 use strata_ring::{Attr, LossMode};
 
 const KILLS: u64 = 100;
 /// Number of traces that babeltrace2 reads.
 const READ: u64 = 10;
-
-/// xorshift64*, from a seed that it prints.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        let seed = match env::var("STRATA_SEED") {
-            Ok(seed) => seed.parse().unwrap(),
-            Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
-        };
-        println!("STRATA_SEED={seed}");
-        Random(seed | 1)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % limit
-    }
-}
 
 /// Writes packets of many sizes as fast as it can, until it is killed.
 #[test]

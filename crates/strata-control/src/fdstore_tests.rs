@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::thread;
+use strata_random::Random;
 
 use super::*;
 use crate::bench_tests::Bench;
@@ -215,7 +216,7 @@ fn what_does_not_find_room_here_is_said_and_stays_held() {
 
 #[test]
 fn bytes_that_are_anything_never_make_a_message_panic() {
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random::from_seed(1);
     let whole: Vec<Vec<u8>> = [HOLD, DROP, END, ALL]
         .iter()
         .map(|kind| bytes(MAGIC, (*kind).into(), 9, b"facts"))
@@ -224,14 +225,11 @@ fn bytes_that_are_anything_never_make_a_message_panic() {
     for number in 0..20_000 {
         let mut text = whole[number % whole.len()].clone();
         for _ in 0..number % 3 {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            let at = (seed >> 8) as usize % text.len();
-            text[at] = seed as u8;
+            let at = random.below(text.len());
+            text[at] = random.next() as u8;
         }
         text.truncate(match number % 5 {
-            0 => (seed >> 16) as usize % (text.len() + 1),
+            0 => random.below(text.len() + 1),
             1 => HEADER_BYTES,
             _ => text.len(),
         });

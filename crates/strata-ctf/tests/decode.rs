@@ -3,17 +3,7 @@
 use crate::support::*;
 use std::fmt::Write;
 use strata_ctf::read::{FieldInfo, Message, Reader, Scope, TimeRange, Visit};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % limit
-    }
-}
+use strata_random::Random;
 
 /// Writes the declaration of a random field. All names are different.
 fn field(random: &mut Random, names: &mut u32, depth: u32, text: &mut String) {
@@ -165,13 +155,10 @@ fn read(folder: &Folder) -> (Vec<String>, usize) {
 
 #[test]
 fn random_bit_fields_arrays_and_variants_are_what_babeltrace2_shows() {
-    let given = std::env::var("STRATA_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-    let seed: u64 = given.unwrap_or_else(now);
-    println!("STRATA_TEST_SEED={seed}");
+    let seed = strata_random::seed();
     let mut records = 0;
     for round in 0..24 {
-        let mut random = Random(seed.wrapping_add(round).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::from_seed(seed.wrapping_add(round));
         let (mut fields, mut names) = (String::new(), 0);
         (0..1 + random.below(6)).for_each(|_| field(&mut random, &mut names, 0, &mut fields));
         let order = if round % 2 == 0 { "le" } else { "be" };

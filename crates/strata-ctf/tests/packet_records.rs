@@ -6,6 +6,7 @@ use strata_ctf::packet_records::{Record, RecordScanner, ScanError};
 use strata_model::{
     ByteOrder, Element, EventClass, FieldClass, FieldOrder, Integer, RecordHeader, TraceError,
 };
+use strata_random::Random;
 
 const HEADERS: [RecordHeader; 2] = [RecordHeader::Compact, RecordHeader::Large];
 
@@ -211,27 +212,6 @@ fn walker_of_a_class_that_cannot_be_is_refused() {
     let stream =
         &trace(RecordHeader::Compact, vec![event(0, "e", vec![integer("a", odd)])]).streams[0];
     assert!(matches!(RecordScanner::new(stream, ByteOrder::NATIVE), Err(TraceError::Event { .. })));
-}
-
-/// xorshift64*, from a seed that it prints; `STRATA_SEED=N` repeats a run.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        let seed = match std::env::var("STRATA_SEED") {
-            Ok(seed) => seed.parse().unwrap(),
-            Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
-        };
-        println!("STRATA_SEED={seed}");
-        Random(seed | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
-    }
 }
 
 /// Walks any bytes as a packet: records must follow one another from its begin to its end or to one error.

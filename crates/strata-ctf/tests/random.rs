@@ -7,26 +7,18 @@ use strata_model::{
     Array, Base, Element, Enumeration, EnvValue, EventClass, Field, FieldClass, FieldOrder, Float,
     Integer, Label, RecordHeader, Sequence,
 };
+use strata_random::Random;
 
-/// A xorshift64* generator.
-struct Random(u64);
+/// Random parts of an event.
+trait RandomParts {
+    fn order(&mut self) -> FieldOrder;
+    fn integer(&mut self) -> Integer;
+    fn element(&mut self) -> Element;
+    fn class(&mut self) -> FieldClass;
+    fn event(&mut self, id: u32) -> EventClass;
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 11) % limit
-    }
-
-    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-
+impl RandomParts for Random {
     fn order(&mut self) -> FieldOrder {
         self.pick(&[FieldOrder::Native, FieldOrder::Big, FieldOrder::Little])
     }
@@ -251,15 +243,6 @@ fn run(random: &mut Random, header: RecordHeader) {
     }
 }
 
-fn seeded() -> Random {
-    let seed = match std::env::var("STRATA_SEED") {
-        Ok(seed) => seed.parse().unwrap(),
-        Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
-    };
-    println!("STRATA_SEED={seed}");
-    Random(seed | 1)
-}
-
 /// Text of what TSDL is made of; with control characters only where they are possible.
 fn odd_text(random: &mut Random, controls: bool) -> String {
     let words = [
@@ -273,7 +256,7 @@ fn odd_text(random: &mut Random, controls: bool) -> String {
 
 #[test]
 fn malicious_random_names_are_read_as_they_were_written() {
-    let mut random = seeded();
+    let mut random = Random::new();
     for round in 0..20 {
         println!("round {round}");
         let random = &mut random;
@@ -335,7 +318,7 @@ fn behind<'a>(text: &'a str, wanted: &str) -> &'a str {
 
 #[test]
 fn random_events_are_read_as_they_were_written() {
-    let mut random = seeded();
+    let mut random = Random::new();
     for round in 0..20 {
         println!("round {round}");
         run(&mut random, RecordHeader::Compact);

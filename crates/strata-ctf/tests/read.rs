@@ -8,6 +8,7 @@ use strata_ctf::read::{
     find, DamageKind, DiscardedKind, Message, OpenError, Reader, TimeRange, Value,
 };
 use strata_model::RecordHeader;
+use strata_random::Random;
 
 #[test]
 fn find_of_a_missing_path_says_so() {
@@ -364,7 +365,7 @@ fn events_of_a_thousand_streams_need_few_descriptors() {
 /// Every message is in exactly one slice, and in exactly one part.
 #[test]
 fn slices_of_random_traces_are_all_their_events() {
-    let mut random = Random::seeded();
+    let mut random = Random::new();
     for _ in 0..60 {
         let folder = Folder::new();
         let mut made = Made::random(&mut random);

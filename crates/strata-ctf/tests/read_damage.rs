@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_ctf::read::{Damage, DamageKind, HeaderDamage, Message, Reader, TimeRange};
 use strata_model::Uuid;
+use strata_random::Random;
 
 /// Bytes of a packet's header and context, and where some of their fields are.
 const HEAD: usize = strata_ctf::packet::HEADER_BYTES;
@@ -580,7 +581,7 @@ fn is_boundary(made: &Made, length: usize) -> bool {
 /// Flips random bits: the reader must not panic or hang, and must show all untouched packets.
 #[test]
 fn malicious_bits_leave_all_other_packets() {
-    let mut random = Random::seeded();
+    let mut random = Random::new();
     let folder = Folder::new();
     let made = Made::new(6);
     made.write(folder.path());
@@ -621,7 +622,7 @@ fn malicious_bits_leave_all_other_packets() {
 /// Much at once, in all files, the metadata too: it ends, without a panic.
 #[test]
 fn malicious_files_end() {
-    let mut random = Random::seeded();
+    let mut random = Random::new();
     let rounds = if cfg!(debug_assertions) { 400 } else { 8000 };
     let begin = Instant::now();
     for _ in 0..rounds {
@@ -654,7 +655,7 @@ fn malicious_files_end() {
 /// Packets in any order: each is shown.
 #[test]
 fn malicious_order_of_packets_shows_all() {
-    let mut random = Random::seeded();
+    let mut random = Random::new();
     for _ in 0..50 {
         let folder = Folder::new();
         let made = Made::new(8);

@@ -12,6 +12,7 @@ use strata_model::{
     FieldClass, FieldOrder, Flags, Float, Integer, Label, RecordHeader, Sequence, StreamClass,
     Trace,
 };
+use strata_random::Random;
 
 fn file(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
@@ -250,31 +251,16 @@ fn check(trace: &Trace) {
     assert_eq!(found, expected, "{text}");
 }
 
-/// xorshift64*, from a seed that it prints; `STRATA_SEED=N` repeats a run.
-struct Random(u64);
+/// Random parts of a trace.
+trait RandomParts {
+    fn integer(&mut self) -> Integer;
+    fn float(&mut self) -> Float;
+    fn element(&mut self) -> Element;
+    fn class(&mut self) -> FieldClass;
+    fn trace(&mut self) -> Trace;
+}
 
-impl Random {
-    fn new() -> Random {
-        let given = std::env::var("STRATA_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.unwrap().as_nanos() as u64 | 1
-        });
-        println!("STRATA_SEED={seed}");
-        Random(seed)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as usize % limit
-    }
-
-    fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())].clone()
-    }
-
+impl RandomParts for Random {
     fn integer(&mut self) -> Integer {
         Integer {
             bytes: self.pick(&[1, 2, 4, 8]),

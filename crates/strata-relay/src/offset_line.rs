@@ -192,14 +192,14 @@ fn width(points: &[Point], origin: u64, slope: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::offset_bounds::{Bounds, Exchange};
+    use strata_random::Random;
 
     /// Host time = `offset` + guest time * (1 + ppm / 10^6), asked each 50 ms, with ways of changing lengths.
     fn bounds(offset: i64, ppm: f64, seconds: u64, way: u64) -> Bounds {
         let mut bounds = Bounds::default();
-        let mut random = 12345u64;
+        let mut random = Random::from_seed(12345);
         for number in 0..seconds * 20 {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let (there, back) = (random >> 40 & 0xffff, random >> 20 & 0xffff);
+            let (there, back) = (random.below(0x1_0000_u64), random.below(0x1_0000_u64));
             let received = 5_000_000_000 + number * 50_000_000;
             let host = |guest: u64| (offset + guest as i64) as f64 + guest as f64 * ppm / 1e6;
             bounds.add(&Exchange {

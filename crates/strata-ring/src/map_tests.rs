@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use strata_abi::ring::PAGE;
+use strata_random::Random;
 
 const SUBBUF: u64 = 4096;
 const COUNT: u64 = 4;
@@ -234,7 +235,7 @@ fn rest_of_a_map_ends_before_a_slot_never_committed() {
 
 #[test]
 fn malicious_frame_numbers_in_the_last_value_keep_a_flush_inside_its_memory() {
-    let mut seed = 1u64;
+    let mut random = Random::from_seed(1);
     for _ in 0..500 {
         let (mut channel, _file, layout, _) =
             create(&Attr { nr_cpus: 1, ..attr(LossMode::Overwrite) });
@@ -243,8 +244,7 @@ fn malicious_frame_numbers_in_the_last_value_keep_a_flush_inside_its_memory() {
         let mut stream = channel.stream(0).unwrap();
         let entries = u64::from(PAGE) + layout.frames_offset - 32 * COUNT + 16;
         for i in 0..COUNT {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let entry = seed >> 20 & 0xffff | 0x1_0000 | seed << 17;
+            let entry = random.below(0x1_0000_u64) | 0x1_0000 | random.next() << 17;
             producer.scribble(entries + 32 * i, &entry.to_ne_bytes());
         }
         let _ = stream.flush();

@@ -7,6 +7,7 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use strata_abi::ring;
+use strata_random::Random;
 
 pub(crate) const SUBBUF: u64 = 1024;
 pub(crate) const COUNT: u64 = 4;
@@ -542,14 +543,13 @@ fn malicious_table_in_overwrite_mode_is_an_error_at_begin() {
 #[test]
 fn malicious_frame_numbers_keep_a_flush_inside_its_memory() {
     // One stream: the last one, behind whose mapping there is nothing of the channel.
-    let mut seed = 1u64;
+    let mut random = Random::from_seed(1);
     for _ in 0..2000 {
         let (producer, mut channel) = one_stream(LossMode::Overwrite);
         assert!(producer.record(0, &[0; 8]));
         let mut stream = channel.stream(0).unwrap();
         for i in 0..COUNT {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let entry = seed >> 20 & 0xffff | 0x1_0000 | seed << 17;
+            let entry = random.below(0x1_0000_u64) | 0x1_0000 | random.next() << 17;
             producer.scribble(place::ENTRY + 32 * i, &entry.to_ne_bytes());
         }
         let _ = stream.flush();
@@ -559,12 +559,8 @@ fn malicious_frame_numbers_keep_a_flush_inside_its_memory() {
 
 /// Returns random numbers below 2^31, whose seed is printed.
 pub(crate) fn random() -> impl FnMut() -> u64 {
-    let mut seed = Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
-    println!("seed {seed}");
-    move || {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        seed >> 33
-    }
+    let mut random = Random::new();
+    move || random.next() >> 33
 }
 
 #[test]

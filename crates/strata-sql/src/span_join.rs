@@ -366,6 +366,7 @@ unsafe impl VTabCursor for SpanJoinCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_random::Random;
 
     fn pairs(left: &[Interval], right: &[Interval]) -> (Vec<(i64, i64)>, usize) {
         let mut sides = Sides { right: right.to_vec(), ..Sides::default() };
@@ -395,11 +396,8 @@ mod tests {
 
     #[test]
     fn pairs_are_those_that_a_comparison_finds() {
-        let mut seed = 1_u64;
-        let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            ((seed >> 33) % below) as i64
-        };
+        let mut random = Random::from_seed(1);
+        let mut next = |below: i64| random.below(below);
         for _ in 0..500 {
             let mut side =
                 || intervals(&(0..next(8)).map(|_| (next(9), next(5))).collect::<Vec<_>>());

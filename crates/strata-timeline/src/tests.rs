@@ -17,6 +17,7 @@ use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, UnpairedCall}
 use crate::spans::{Home, KeyRef, Paired, Span, Spent, UnpairedSpan};
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::world::World;
+use strata_random::Random;
 
 /// The results of a timeline, as lines of text.
 #[derive(Default)]
@@ -850,13 +851,8 @@ fn span_says_what_its_thread_did_meanwhile() {
 
 #[test]
 fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
-    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+    let mut numbers = Random::from_seed(1);
+    let mut random = move |below: u64| numbers.below(below);
     for _ in 0..200 {
         let mut machine = Machine::new();
         let mut time = 1_000_i64;

@@ -160,7 +160,8 @@ impl Merger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{merge, Random};
+    use crate::testing::{merge, slices};
+    use strata_random::Random;
 
     /// Merges all slices at once, as [`Merger`] does one by one.
     fn model(slices: &[Item], level: u8) -> Vec<Item> {
@@ -190,9 +191,9 @@ mod tests {
 
     #[test]
     fn merged_levels_are_those_of_a_slow_model_whichever_levels_are_between() {
-        let mut random = Random::new(7);
+        let mut random = Random::from_seed(7);
         for round in 0..60 {
-            let slices = random.slices(400);
+            let slices = slices(&mut random, 400);
             let (mut chained, mut before) = (slices.clone(), 0);
             for level in [3, 5, 9, 14, 20] {
                 let direct = merge(&slices, level);
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn cell_of_a_counter_has_the_greatest_value_by_way_of_any_level() {
-        let slices: Vec<Item> = Random::new(9).slices(2000);
+        let slices: Vec<Item> = slices(&mut Random::from_seed(9), 2000);
         let (mut direct, mut chained) = (Merger::of_counter(14), Merger::of_counter(14));
         let (mut found, mut by_way) = (Vec::new(), Vec::new());
         let mut finer = Merger::of_counter(9);
@@ -236,8 +237,8 @@ mod tests {
 
     #[test]
     fn merged_levels_have_the_sums_and_counts_of_their_slices_and_at_most_two_items_a_cell() {
-        let mut random = Random::new(8);
-        let slices = random.slices(3000);
+        let mut random = Random::from_seed(8);
+        let slices = slices(&mut random, 3000);
         let sum = |items: &[Item]| {
             let mut sums = [0; KINDS];
             for item in items {

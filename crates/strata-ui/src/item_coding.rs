@@ -113,11 +113,12 @@ impl Iterator for Items<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{merge, Random};
+    use crate::testing::{merge, slices};
+    use strata_random::Random;
 
     #[test]
     fn items_of_every_level_are_read_as_they_were_written() {
-        let slices = Random::new(3).slices(2000);
+        let slices = slices(&mut Random::from_seed(3), 2000);
         for level in [0, 4, 10, 16] {
             let items = merge(&slices, level);
             let (mut bytes, mut before) = (Vec::new(), -77);

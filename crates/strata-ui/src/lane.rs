@@ -318,7 +318,8 @@ impl Lane {
 mod tests {
     use super::*;
     use crate::item::Kind;
-    use crate::testing::{merge, Random};
+    use crate::testing::{merge, slices};
+    use strata_random::Random;
 
     impl Lane {
         fn items_of(&self, store: &LaneStore, range: (i64, i64)) -> Vec<Item> {
@@ -338,9 +339,9 @@ mod tests {
 
     #[test]
     fn lane_has_at_any_moment_of_the_pass_what_a_slow_model_makes_of_its_slices() {
-        let mut random = Random::new(1);
+        let mut random = Random::from_seed(1);
         for count in [0, 1, 2, 3, 100, 1023, 1024, 1025, 9000] {
-            let slices = random.slices(count);
+            let slices = slices(&mut random, count);
             let (lane, store) = lane(&slices);
             for level in [0, 1, 7, 10, 11, 14, 15, 18, 21, 22, 30, 43, 60] {
                 let found = lane.items(&store, level, (i64::MIN, i64::MAX)).unwrap();
@@ -351,8 +352,8 @@ mod tests {
 
     #[test]
     fn lane_that_rests_again_and_again_has_the_same_items_and_no_memory() {
-        let mut random = Random::new(7);
-        let slices = random.slices(5000);
+        let mut random = Random::from_seed(7);
+        let slices = slices(&mut random, 5000);
         let (mut lane, mut store) = (Lane::default(), LaneStore::default());
         for slice in &slices {
             lane.push(slice.clone(), &mut store).unwrap();
@@ -380,8 +381,8 @@ mod tests {
 
     #[test]
     fn cells_that_begin_in_a_time_are_whole_and_add_up_over_all_tiles() {
-        let mut random = Random::new(2);
-        let slices = random.slices(6000);
+        let mut random = Random::from_seed(2);
+        let slices = slices(&mut random, 6000);
         let (lane, store) = lane(&slices);
         let (begin, end) = (slices[0].from, slices[slices.len() - 1].to);
         for level in [9u8, 10, 12, 14, 17] {
@@ -409,8 +410,8 @@ mod tests {
 
     #[test]
     fn sums_of_any_time_are_those_of_the_slices_cut_at_its_ends() {
-        let mut random = Random::new(6);
-        let slices = random.slices(5000);
+        let mut random = Random::from_seed(6);
+        let slices = slices(&mut random, 5000);
         let (lane, store) = lane(&slices);
         let end = u64::try_from(slices[slices.len() - 1].to).unwrap();
         for _ in 0..200 {
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn slice_of_a_moment_is_the_one_that_has_it() {
-        let slices = Random::new(4).slices(3000);
+        let slices = slices(&mut Random::from_seed(4), 3000);
         let (lane, store) = lane(&slices);
         for slice in slices.iter().filter(|slice| slice.extent() > 1) {
             let found = lane.slice_at(&store, slice.to - 1).unwrap();
@@ -448,7 +449,7 @@ mod tests {
 
     #[test]
     fn slices_of_a_time_are_the_same_backwards_and_reading_ends_where_it_is_told_to() {
-        let slices = Random::new(8).slices(5000);
+        let slices = slices(&mut Random::from_seed(8), 5000);
         let (lane, store) = lane(&slices);
         let (begin, end) = (slices[700].from, slices[4200].to);
         let wanted = lane.items_of(&store, (begin, end));

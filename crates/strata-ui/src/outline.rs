@@ -177,7 +177,7 @@ pub fn begin_of(reader: &Reader) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Random;
+    use strata_random::Random;
 
     fn packet(stream: usize, from: i64, to: i64, bytes: u64) -> Packet {
         Packet {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn outline_has_all_bytes_where_they_are_however_many_packets_there_are() {
-        let mut random = Random::new(3);
+        let mut random = Random::from_seed(3);
         for count in [1, 2, 1000, 3 * PACKETS_MAX] {
             let (mut outline, mut all) = (Outline::default(), 0);
             for stream in 0..3 {

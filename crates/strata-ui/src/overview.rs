@@ -142,11 +142,11 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Random;
+    use strata_random::Random;
 
     #[test]
     fn columns_have_each_record_where_it_was() {
-        let mut random = Random::new(5);
+        let mut random = Random::from_seed(5);
         for first in [-1_000_003, 0, 77, 1 << 50] {
             let (mut overview, mut times, mut time) = (Overview::default(), Vec::new(), first);
             for _ in 0..20_000 {

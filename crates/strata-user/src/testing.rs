@@ -15,29 +15,6 @@ use crate::attach::application::Application;
 use crate::attach::shared_memory::{session, state};
 use crate::{HeaderChoice, LossMode, Rules, SessionSpec};
 
-/// A pseudo-random number generator (xorshift64*), whose seed a test prints.
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    /// Takes the seed from the clock, and prints it.
-    pub fn new() -> Random {
-        let seed = crate::Clock::monotonic_ns() | 1;
-        eprintln!("seed {seed}");
-        Random(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
-
 /// A tracepoint that a fake process describes.
 pub(crate) struct Described<'a> {
     pub provider: &'a str,

@@ -8,6 +8,7 @@
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::process::Command;
+use strata_random::Random;
 
 use crate::{memory, run, Target, TARGETS};
 
@@ -31,23 +32,6 @@ const EDGES: [u64; 12] = [
     u64::MAX,
 ];
 
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A number below `end`, which is not 0.
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-}
-
 /// One to eight changes of a seed; `others` are what is taken over from.
 fn mutated(seed: &[u8], others: &[Vec<u8>], words: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();
@@ -61,7 +45,7 @@ fn mutated(seed: &[u8], others: &[Vec<u8>], words: &[Vec<u8>], random: &mut Rand
             2 | 3 => {
                 let width = [1, 2, 4, 8][random.below(4)];
                 let edge = EDGES[random.below(EDGES.len())]
-                    .wrapping_add(random.next() % 3)
+                    .wrapping_add(random.below(3_u64))
                     .wrapping_sub(1);
                 let number = if random.below(4) == 0 {
                     edge.to_be_bytes()[8 - width..].to_vec()
@@ -174,7 +158,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn all_targets_hold_on_mutated_seeds() {
     let _alone = memory::alone();
     for target in TARGETS.iter().filter(|target| target.name != "planted") {
-        let mut random = Random(number("STRATA_SEED", 0x5_7a7a));
+        let mut random = Random::from_seed(number("STRATA_SEED", 0x5_7a7a));
         let seeds = seeds(target.name);
         let words = dictionary(target.name).map_or_else(Vec::new, |name| words(Path::new(name)));
         assert_eq!(dictionary(target.name).is_some(), !words.is_empty(), "{}: words", target.name);
@@ -192,7 +176,7 @@ fn all_targets_hold_on_mutated_seeds() {
 #[test]
 fn a_mistake_behind_an_edge_is_found() {
     let _alone = memory::alone();
-    let mut random = Random(1);
+    let mut random = Random::from_seed(1);
     let seed = vec![vec![0_u8; 40]];
     let reaches = |bytes: &[u8]| bytes.get(12..16) == Some(&[0xff; 4]) && bytes.len() > 30;
     assert!((0..2 * INPUTS).any(|_| reaches(&mutated(&seed[0], &seed, &[], &mut random))));

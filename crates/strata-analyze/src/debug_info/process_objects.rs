@@ -148,6 +148,7 @@ impl ProcessObjects {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use strata_random::Random;
 
     fn object(begin: u64, bytes: u64) -> MappedObject {
         MappedObject { begin, bytes, ..MappedObject::default() }
@@ -158,11 +159,10 @@ mod tests {
         let budget = Arc::new(Budget::of(1 << 20, 0));
         let mut both = [ProcessObjects::new(&budget), ProcessObjects::new(&budget)];
         let mut maps = [BTreeMap::new(), BTreeMap::new()];
-        let mut random = 1u64;
+        let mut random = Random::from_seed(1);
         for turn in 0..20_000u64 {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            let (begin, which) = (random >> 33 & 0x1ff, (random >> 60 & 1) as usize);
-            match random >> 50 & 7 {
+            let (begin, which) = (random.below(512), random.below(2_usize));
+            match random.below(8) {
                 0 if turn % 50 == 0 => {
                     both[which] = both[1 - which].clone();
                     maps[which] = maps[1 - which].clone();

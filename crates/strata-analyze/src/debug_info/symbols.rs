@@ -320,6 +320,7 @@ mod tests {
     use super::*;
     use crate::hand_tests::Hand;
     use std::process::Command;
+    use strata_random::Random;
 
     fn open(path: &Path) -> io::Result<Symbols> {
         Symbols::open(path, &Arc::default())
@@ -404,20 +405,18 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("strata-symbols-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let damaged = folder.join("damaged");
-        let mut random = 1u64;
+        let mut random = Random::from_seed(1);
         for turn in 0..12 {
             let mut bytes = bytes.clone();
             for _ in 0..=turn {
-                random =
-                    random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
                 // The header, the table of sections, or anything between.
                 let last = bytes.len() as u64 - 1;
                 let at = match turn % 3 {
-                    0 => (random >> 33) % 64,
-                    1 => last - (random >> 33) % 2048,
-                    _ => (random >> 33) % last,
+                    0 => random.below(64),
+                    1 => last - random.below(2048),
+                    _ => random.below(last),
                 };
-                bytes[at as usize] = (random >> 13) as u8;
+                bytes[at as usize] = random.next() as u8;
             }
             bytes.truncate(if turn % 4 == 3 { bytes.len() / 2 } else { bytes.len() });
             std::fs::write(&damaged, &bytes).unwrap();

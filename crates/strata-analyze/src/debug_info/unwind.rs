@@ -343,6 +343,7 @@ mod tests {
     use super::super::lookup_limits::Budget;
     use super::*;
     use std::path::Path;
+    use strata_random::Random;
 
     const BEGIN: u64 = 0x7fff_0000_1000;
 
@@ -491,13 +492,8 @@ mod tests {
     #[test]
     fn malicious_tables_give_no_rule_or_any_but_end() {
         let (table, range) = own();
-        let mut random = 0x5eed_u64;
-        let mut next = move || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random
-        };
+        let mut random = Random::from_seed(0x5eed);
+        let mut next = move || random.next();
         let budget = Arc::new(Budget::default());
         let memory: Vec<u64> = (0..256).map(|at| range.start + at * 16).collect();
         let stack = copy(BEGIN + 64, memory);

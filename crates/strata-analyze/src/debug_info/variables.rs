@@ -177,6 +177,7 @@ fn address_in_file(file: &ElfFile, object: &MappedObject, address: u64) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_random::Random;
 
     static LANDMARK: std::sync::Mutex<[u64; 4]> = std::sync::Mutex::new([7; 4]);
 
@@ -220,7 +221,7 @@ mod tests {
     fn malicious_files_have_any_variables_or_none() {
         let hand = crate::hand_tests::Hand::new();
         let whole = std::fs::read("/bin/sh").unwrap();
-        let (damaged, mut random) = (hand.0.join("damaged"), 1_u64);
+        let (damaged, mut random) = (hand.0.join("damaged"), Random::from_seed(1));
         let variables = Variables {
             options: SourceOptions::default(),
             objects: Objects::new(&std::sync::Arc::default()),
@@ -231,16 +232,14 @@ mod tests {
         for turn in 0..150 {
             let mut bytes = whole.clone();
             for _ in 0..=turn % 8 {
-                random =
-                    random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
                 let last = bytes.len() as u64 - 1;
                 // The header, the segments, the table of sections, or anything between.
                 let at = match turn % 3 {
-                    0 => (random >> 33) % 1024,
-                    1 => last - (random >> 33) % 2048,
-                    _ => (random >> 33) % last,
+                    0 => random.below(1024),
+                    1 => last - random.below(2048),
+                    _ => random.below(last),
                 };
-                bytes[at as usize] = (random >> 13) as u8;
+                bytes[at as usize] = random.next() as u8;
             }
             bytes.truncate(if turn % 5 == 4 { bytes.len() / 2 } else { bytes.len() });
             std::fs::write(&damaged, &bytes).unwrap();

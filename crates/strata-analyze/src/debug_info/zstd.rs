@@ -626,6 +626,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
     use std::process::{Command, Stdio};
+    use strata_random::Random;
 
     fn packed(bytes: &[u8], how: &[&str]) -> Vec<u8> {
         let mut zstd = Command::new("zstd")
@@ -651,11 +652,8 @@ mod tests {
 
     /// Returns contents of several kinds: text, numbers, what cannot be compressed, what repeats, and none.
     fn contents() -> Vec<Vec<u8>> {
-        let mut random = 1u64;
-        let mut next = move || {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            (random >> 56) as u8
-        };
+        let mut random = Random::from_seed(1);
+        let mut next = move || random.next() as u8;
         let text = include_bytes!("zstd.rs").repeat(2);
         let numbers = (0..15_000u32).flat_map(|at| ((at / 7) ^ (at << 3)).to_le_bytes()).collect();
         let few = (0..20_000).map(|_| next() & 0x83).collect();

@@ -276,6 +276,7 @@ fn fixed(out: &mut impl TextSink, digits: &[u8], exponent: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_random::Random;
 
     fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
@@ -293,13 +294,10 @@ mod tests {
         }
     }
 
-    /// Returns random numbers from a seed other than 0, which are the same in each run.
-    fn random(seed: u64) -> impl Iterator<Item = u64> {
-        std::iter::successors(Some(seed), |x| {
-            let x = x ^ (x << 13);
-            let x = x ^ (x >> 7);
-            Some(x ^ (x << 17))
-        })
+    /// Returns random numbers that are the same in each run.
+    fn random() -> impl Iterator<Item = u64> {
+        let mut random = Random::from_seed(0x5eed);
+        std::iter::repeat_with(move || random.next())
     }
 
     #[test]
@@ -313,7 +311,7 @@ mod tests {
             assert_eq!(first, *format!("{group:04}").as_bytes());
             assert_eq!(second, *format!("{:04}", 9_999 - group).as_bytes());
         }
-        for value in random(0x5eed).take(20_000) {
+        for value in random().take(20_000) {
             for value in (0..64).step_by(7).map(|shift| value >> shift) {
                 assert_eq!(text(|out| unsigned(out, value)), value.to_string());
             }
@@ -328,7 +326,7 @@ mod tests {
             fast += 1;
             assert_eq!(Some(found), rounded_slowly(value), "{value:e}");
         };
-        for bits in random(0x5eed).take(50_000) {
+        for bits in random().take(50_000) {
             let any = f64::from_bits(bits).abs();
             if any.is_finite() && any > 0.0 {
                 compare(any);

@@ -268,26 +268,16 @@ fn distance(before: &Histogram, after: &Histogram) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_random::Random;
 
-    /// A generator of random numbers with a fixed seed, which returns the same values in every run.
-    struct Random(u64);
-
-    impl Random {
-        /// Returns the next number, from 0 to 1.
-        fn next(&mut self) -> f64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) as f64 / f64::from(1_u32 << 31)
+    /// Returns times with a long tail, like those of system calls. Their median is about `middle` ns.
+    fn times(random: &mut Random, count: usize, middle: f64) -> Times {
+        let mut times = Times::default();
+        for _ in 0..count {
+            let normal: f64 = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+            times.add((middle * (0.5 * normal).exp()) as u64);
         }
-
-        /// Returns times with a long tail, like those of system calls. Their median is about `middle` ns.
-        fn times(&mut self, count: usize, middle: f64) -> Times {
-            let mut times = Times::default();
-            for _ in 0..count {
-                let normal: f64 = (0..12).map(|_| self.next()).sum::<f64>() - 6.0;
-                times.add((middle * (0.5 * normal).exp()) as u64);
-            }
-            times
-        }
+        times
     }
 
     fn subject() -> Subject {
@@ -300,10 +290,11 @@ mod tests {
 
     #[test]
     fn two_samples_of_one_distribution_are_the_same() {
-        let mut random = Random(7);
+        let mut random = Random::from_seed(7);
         let differ = (0..2000).filter(|round| {
             let count = 10 + round % 300;
-            let (before, after) = (random.times(count, 10_000.0), random.times(count, 10_000.0));
+            let (before, after) =
+                (times(&mut random, count, 10_000.0), times(&mut random, count, 10_000.0));
             verdict_of(&before, &after, 0.0) != Verdict::Same
         });
         // 4 standard errors are exceeded by chance once in 16,000; more often by few values with a long tail.
@@ -313,8 +304,9 @@ mod tests {
 
     #[test]
     fn shift_is_told_in_its_direction_if_it_is_as_large_as_asked() {
-        let mut random = Random(8);
-        let (before, after) = (random.times(5000, 10_000.0), random.times(5000, 12_000.0));
+        let mut random = Random::from_seed(8);
+        let (before, after) =
+            (times(&mut random, 5000, 10_000.0), times(&mut random, 5000, 12_000.0));
         assert_eq!(verdict_of(&before, &after, 0.1), Verdict::Slower);
         assert_eq!(verdict_of(&after, &before, 0.1), Verdict::Faster);
         assert_eq!(verdict_of(&before, &after, 0.3), Verdict::Same);
@@ -322,16 +314,18 @@ mod tests {
 
     #[test]
     fn longer_tail_is_slower_though_most_values_stay() {
-        let mut random = Random(9);
-        let (before, mut after) = (random.times(20_000, 10_000.0), random.times(20_000, 10_000.0));
+        let mut random = Random::from_seed(9);
+        let (before, mut after) =
+            (times(&mut random, 20_000, 10_000.0), times(&mut random, 20_000, 10_000.0));
         (0..200).for_each(|_| after.add(1_000_000));
         assert_eq!(verdict_of(&before, &after, 0.1), Verdict::Slower);
     }
 
     #[test]
     fn most_values_decide_where_an_outlier_hides_the_means() {
-        let mut random = Random(10);
-        let (mut before, mut after) = (random.times(500, 10_000.0), random.times(500, 20_000.0));
+        let mut random = Random::from_seed(10);
+        let (mut before, mut after) =
+            (times(&mut random, 500, 10_000.0), times(&mut random, 500, 20_000.0));
         before.add(60_000_000_000);
         after.add(30_000_000_000);
         let change = change(subject(), before, after, 0.1);
@@ -354,8 +348,8 @@ mod tests {
 
     #[test]
     fn few_and_absent_values_say_nothing_about_speed() {
-        let mut random = Random(11);
-        let (few, many) = (random.times(9, 10.0), random.times(100, 1e9));
+        let mut random = Random::from_seed(11);
+        let (few, many) = (times(&mut random, 9, 10.0), times(&mut random, 100, 1e9));
         assert_eq!(verdict_of(&few, &many, 0.1), Verdict::Few);
         assert_eq!(verdict_of(&Times::default(), &many, 0.1), Verdict::New);
         assert_eq!(verdict_of(&many, &Times::default(), 0.1), Verdict::Gone);

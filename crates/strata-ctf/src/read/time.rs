@@ -168,14 +168,11 @@ mod tests {
     fn time_is_the_exact_sum_of_offset_and_cycles_rounded_down() {
         // Twice two thirds of a nanosecond are more than one nanosecond.
         assert_eq!(clock(1_500_000_000, 0, 1).time(1), 1);
-        let mut random = 1_u64;
+        let mut random = strata_random::Random::from_seed(1);
         for frequency in [3, 7, 32_768, 1_000_000, 2_399_999_999, 3_000_000_000, u64::MAX] {
             for offset_s in [0, 1_400_000_000, -1_400_000_000] {
                 for _ in 0..200 {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    let (offset, cycles) = (random % frequency, random.rotate_left(23) >> 8);
+                    let (offset, cycles) = (random.next() % frequency, random.next() >> 8);
                     let wanted = exact(frequency, offset_s, offset, cycles);
                     let wanted = wanted.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
                     let found = clock(frequency, offset_s, offset).time(cycles);

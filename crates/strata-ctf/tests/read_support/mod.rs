@@ -11,31 +11,7 @@ use strata_model::schema::Scope;
 use strata_model::{
     ByteOrder, ClockClass, Field, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
 };
-
-/// A xorshift64* generator.
-pub struct Random(pub u64);
-
-impl Random {
-    /// `STRATA_SEED=N` repeats a run.
-    pub fn seeded() -> Random {
-        let seed = std::env::var("STRATA_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-        let seed = seed.unwrap_or(now) | 1;
-        println!("STRATA_SEED={seed}");
-        Random(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 11) % limit.max(1)
-    }
-}
+use strata_random::Random;
 
 /// A trace of two streams; each event has a number of its own and a text.
 #[derive(Clone)]

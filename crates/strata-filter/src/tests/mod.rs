@@ -4,6 +4,5 @@ mod errors;
 mod grammar;
 mod hints;
 mod possible;
-pub(crate) mod random;
 mod robust;
 mod values;

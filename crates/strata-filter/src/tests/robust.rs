@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::random::Random;
 use crate::{
     Class, ClassField, ClassFieldKind, Comparison, Expr, Fields, Filter, Item, Literal, Number, Op,
     Operand, Path, PathStep, Pattern, PatternPart, Root, Subject, Term, Value, GREATEST, LEAST,
 };
+use strata_random::Random;
 
 const MEMBERS: [&str; 8] = ["a", "len", "x_1", "été", "name", "and", "payload", "cpu"];
 
 fn number(random: &mut Random) -> Number {
     match random.below(6) {
-        0 => Number::Integer(*random.pick(&[LEAST, GREATEST, 0, 1, -1])),
+        0 => Number::Integer(random.pick(&[LEAST, GREATEST, 0, 1, -1])),
         1 | 2 => Number::Integer(random.below(100) as i128 - 50),
         3 => Number::Integer(i128::from(random.next())),
         4 => Number::Integer(i128::from(random.next() as i64)),
@@ -42,7 +42,7 @@ fn pattern(random: &mut Random) -> Pattern {
 
 fn path(random: &mut Random) -> Path {
     let roots = [Root::Any, Root::Payload, Root::Context, Root::Packet, Root::Header];
-    let root = *random.pick(&roots);
+    let root = random.pick(&roots);
     // A path without a root may begin only with some of the names.
     let first = if root == Root::Any { 4 } else { MEMBERS.len() };
     let mut steps = vec![PathStep::Member(MEMBERS[random.below(first)].to_string())];
@@ -98,15 +98,15 @@ fn leaf(random: &mut Random) -> Expr {
             Expr::In(term, items)
         }
         2 => {
-            let op = *random.pick(&ops);
+            let op = random.pick(&ops);
             Expr::Compare(Comparison { left: term(random), op, right: Operand::Term(term(random)) })
         }
         _ => {
             let left = term(random);
             let right = literal(random, &left);
             let op = match right {
-                Literal::Text(_) => *random.pick(&ops[..2]),
-                Literal::Number(_) => *random.pick(&ops),
+                Literal::Text(_) => random.pick(&ops[..2]),
+                Literal::Number(_) => random.pick(&ops),
             };
             Expr::Compare(Comparison { left, op, right: Operand::Literal(right) })
         }
@@ -137,7 +137,7 @@ fn expr(random: &mut Random, depth: usize) -> Expr {
 
 #[test]
 fn random_expressions_are_printed_and_read_again() {
-    let mut random = Random::new("random_expressions_are_printed_and_read_again");
+    let mut random = Random::new();
     for _ in 0..20_000 {
         let depth = random.below(6);
         let expr = expr(&mut random, depth);
@@ -223,13 +223,13 @@ const TOKENS: [&str; 46] = [
 
 #[test]
 fn malicious_texts_of_random_tokens_never_panic() {
-    let mut random = Random::new("malicious_texts_of_random_tokens_never_panic");
+    let mut random = Random::new();
     let end = Instant::now() + Duration::from_secs(60);
     let mut parsed = 0;
     for _ in 0..100_000 {
         let count = random.below(14);
-        let blank = *random.pick(&["", " "]);
-        let tokens: Vec<&str> = (0..count).map(|_| *random.pick(&TOKENS)).collect();
+        let blank = random.pick(&["", " "]);
+        let tokens: Vec<&str> = (0..count).map(|_| random.pick(&TOKENS)).collect();
         parsed += usize::from(exercise(&tokens.join(blank)));
         assert!(Instant::now() < end, "too slow");
     }
@@ -238,7 +238,7 @@ fn malicious_texts_of_random_tokens_never_panic() {
 
 #[test]
 fn malicious_texts_of_random_bytes_never_panic() {
-    let mut random = Random::new("malicious_texts_of_random_bytes_never_panic");
+    let mut random = Random::new();
     let end = Instant::now() + Duration::from_secs(60);
     for _ in 0..100_000 {
         let bytes: Vec<u8> = (0..random.below(40)).map(|_| random.next() as u8).collect();
@@ -249,7 +249,7 @@ fn malicious_texts_of_random_bytes_never_panic() {
 
 #[test]
 fn malicious_changes_of_a_filter_never_panic() {
-    let mut random = Random::new("malicious_changes_of_a_filter_never_panic");
+    let mut random = Random::new();
     let good = r#"sched_* && !(next_comm == "ng\x41*" || a.b[3] & 0x4) && x in {1, 2.5 ... 9} or has($ctx.p)"#;
     let good: Vec<char> = good.chars().collect();
     for _ in 0..20_000 {
@@ -258,7 +258,7 @@ fn malicious_changes_of_a_filter_never_panic() {
             let at = random.below(text.len().max(1));
             match random.below(3) {
                 0 if !text.is_empty() => drop(text.remove(at)),
-                1 => text.insert(at, *random.pick(&['(', '"', '\\', '&', '磁', '\0', '[', '.'])),
+                1 => text.insert(at, random.pick(&['(', '"', '\\', '&', '磁', '\0', '[', '.'])),
                 _ => text.truncate(at.max(1)),
             }
         }

@@ -274,26 +274,29 @@ fn let_sleep(sleeps: &Path) {
     }
 }
 
-/// A layer that begins without events and is changed later; another reader checks its trace.
-#[test]
-fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
-    let scratch = Scratch::new("kernel-change");
-    let context = context(TraceFolder::create(&scratch.0.join("t")).unwrap());
-    let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
-    let wanted_first = Wanted::default();
+/// Begins a layer that records nothing until it is changed.
+fn begin_without_events(context: &Arc<Context>) -> Result<KernelLayer, SessionError> {
     let asked = LayerRequest {
         probes: KnownProbes::default(),
-        options: &options,
-        kernel: &kernel,
-        wanted: &wanted_first,
-        context: &context,
-        stop: &stop,
+        options: &Options::default(),
+        kernel: &KernelOptions::default(),
+        wanted: &Wanted::default(),
+        context,
+        stop: &Stop::new(),
         flags: "",
         may_change: true,
         is_default: false,
         has_applications: false,
     };
-    let mut layer = match KernelLayer::begin(&asked, &mut |_| ()) {
+    KernelLayer::begin(&asked, &mut |_| ())
+}
+
+/// A layer that begins without events and is changed later; another reader checks its trace.
+#[test]
+fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
+    let scratch = Scratch::new("kernel-change");
+    let context = context(TraceFolder::create(&scratch.0.join("t")).unwrap());
+    let mut layer = match begin_without_events(&context) {
         Ok(layer) => layer,
         Err(error @ SessionError::Kernel { .. }) => return eprintln!("skip: {error}"),
         Err(error) => panic!("{error}"),
@@ -402,21 +405,7 @@ fn new_probes_are_looked_at_beside_the_others_and_those_are_not_to_blame() {
 fn begun_layer(scratch: &Scratch, name: &str, is_again: bool) -> Option<KernelLayer> {
     let mut context = context(TraceFolder::create(&scratch.0.join(name)).unwrap());
     Arc::get_mut(&mut context).unwrap().is_again = is_again;
-    let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
-    let wanted_first = Wanted::default();
-    let asked = LayerRequest {
-        probes: KnownProbes::default(),
-        options: &options,
-        kernel: &kernel,
-        wanted: &wanted_first,
-        context: &context,
-        stop: &stop,
-        flags: "",
-        may_change: true,
-        is_default: false,
-        has_applications: false,
-    };
-    match KernelLayer::begin(&asked, &mut |_| ()) {
+    match begin_without_events(&context) {
         Ok(layer) => Some(layer),
         Err(SessionError::Kernel { .. }) => None,
         Err(error) => panic!("{error}"),

@@ -7,6 +7,7 @@ use std::sync::mpsc::{channel as queue, Sender};
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use strata_random::Random;
 
 use rustix::thread::{sched_getcpu, sched_setaffinity, CpuSet};
 use strata_collect::{
@@ -578,7 +579,7 @@ struct Scarce {
 #[derive(Debug)]
 struct ScarceSink {
     sink: Box<dyn Sink>,
-    state: u64,
+    random: Random,
 }
 
 impl Output for Scarce {
@@ -588,7 +589,7 @@ impl Output for Scarce {
         process: Option<(&[u8], u32)>,
     ) -> Result<Box<dyn Sink>, Error> {
         let sink = self.folder.trace(layer, process)?;
-        Ok(Box::new(ScarceSink { sink, state: self.seed }))
+        Ok(Box::new(ScarceSink { sink, random: Random::from_seed(self.seed) }))
     }
 
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
@@ -598,8 +599,7 @@ impl Output for Scarce {
 
 impl ScarceSink {
     fn may(&mut self) -> Result<&mut dyn Sink, Error> {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        match (self.state >> 33) % 3 {
+        match self.random.below(3) {
             0 => Err(Error::NoSpace {
                 path: self.sink.path().to_owned(),
                 source: std::io::Error::from_raw_os_error(libc::ENOSPC),

@@ -687,7 +687,7 @@ mod tests {
 
     #[test]
     fn malicious_control_bytes_of_any_kind_are_read_without_a_panic() {
-        let mut random = crate::testing::Random::new();
+        let mut random = strata_random::Random::new();
         for _ in 0..100_000 {
             let mut bytes = vec![0u8; 8 * random.below(8)];
             for byte in &mut bytes {

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn malicious_maps_of_any_bytes_are_read_without_a_panic() {
-        let mut random = crate::testing::Random::new();
+        let mut random = strata_random::Random::new();
         for _ in 0..20_000 {
             let bytes: Vec<u8> =
                 (0..random.below(200)).map(|_| b"0f-: \nrws\xff"[random.below(10)]).collect();

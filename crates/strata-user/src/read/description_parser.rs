@@ -350,7 +350,8 @@ fn in_range(label: Label, integer: Integer) -> Option<Label> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{field, integer, string, Described, Random};
+    use crate::testing::{field, integer, string, Described};
+    use strata_random::Random;
 
     fn described(fields: Vec<Vec<u8>>) -> Vec<u8> {
         Described { fields, ..Described::new("app", "event", 6) }.bytes()

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use strata_random::Random;
 
 use strata_filter::evaluate::Value as Seen;
 
@@ -535,30 +536,6 @@ impl Fields for Visited {
     }
 }
 
-/// A xorshift64* generator.
-struct Random(u64);
-
-impl Random {
-    fn new(test: &str) -> Random {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let seed = std::env::var("STRATA_TEST_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = seed.unwrap_or(now.expect("a clock after 1970").as_nanos() as u64) | 1;
-        println!("{test}: STRATA_TEST_SEED={seed}");
-        Random(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[((self.next() >> 11) % from.len() as u64) as usize]
-    }
-}
-
 const TERMS: [&str; 24] = [
     "len",
     "len",
@@ -642,7 +619,7 @@ fn condition(random: &mut Random, depth: usize) -> String {
 
 #[test]
 fn random_filters_select_what_the_rules_say() {
-    let mut random = Random::new("random_filters_select_what_the_rules_say");
+    let mut random = Random::new();
     let mut records = Vec::new();
     for _ in 0..60 {
         let vpid = random.pick(&[0, 1, 2, 80]);

@@ -396,7 +396,7 @@ fn list_has_functions_and_usdt_probes() {
 
 #[test]
 fn malicious_specs_are_errors_and_never_a_panic() {
-    let mut random = crate::discover::elf::tests::Random(11);
+    let mut random = strata_random::Random::from_seed(11);
     let words = [
         "uprobe",
         "usdt",

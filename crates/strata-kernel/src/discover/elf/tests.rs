@@ -3,6 +3,7 @@
 use super::*;
 use std::io::Read;
 use std::process::Command;
+use strata_random::Random;
 
 /// A folder of its own, gone with the test.
 pub(crate) struct Folder(PathBuf);
@@ -210,21 +211,6 @@ fn open_of_what_is_no_program_says_what_it_is() {
     assert!(message(&folder.file("i386", &other)).contains("is for 32-bit x86"));
 }
 
-/// Numbers that look random, the same each time for a seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let mixed = (self.0 ^ (self.0 >> 29)).wrapping_mul(0xbf58476d1ce4e5b9);
-        mixed ^ (mixed >> 32)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
-
 /// Calls all functions on a file.
 fn ask_everything(path: &Path) {
     let Ok(elf) = Elf::open(path) else { return };
@@ -245,9 +231,7 @@ fn malicious_files_are_errors_and_never_a_panic() {
     let Some(path) = folder.target(&["-O2"]) else { return };
     let whole = std::fs::read(&path).unwrap();
     let headers = u64::from_le_bytes(whole[40..48].try_into().unwrap()) as usize;
-    let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-    eprintln!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new();
     for round in 0..600 {
         let mut bytes = whole.clone();
         match round % 4 {
@@ -285,9 +269,7 @@ fn malicious_code_is_probed_or_refused_and_never_a_panic() {
     let folder = Folder::new("elf-malicious-code");
     let Some(path) = folder.target(&["-O2"]) else { return };
     let whole = std::fs::read(&path).unwrap();
-    let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-    eprintln!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new();
     // Instructions, `.eh_frame` and the symbols, and not the headers.
     let body = 0x1000..whole.len() - 64 * 40;
     for round in 0..120 {

@@ -1,6 +1,7 @@
 use super::*;
 use strata_abi::kernel::{BYTES, BYTES_REL, COPY, TEXT, TEXT_REL};
 use strata_model::Flags;
+use strata_random::Random;
 
 /// A format file of a kernel 6.18.
 macro_rules! saved {
@@ -456,10 +457,7 @@ fn parse_of_what_is_no_format_file_says_why() {
 
 #[test]
 fn malicious_mutations_of_format_files_are_parsed_without_panic() {
-    let seed =
-        std::env::var("STRATA_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("STRATA_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new();
     let files = [
         saved!("sched/sched_switch"),
         saved!("block/block_rq_issue"),
@@ -492,13 +490,13 @@ fn malicious_mutations_of_format_files_are_parsed_without_panic() {
     for round in 0..6000 {
         let mut text = files[round % files.len()].to_owned();
         for _ in 0..=random.below(8) {
-            let at = random.boundary(&text);
+            let at = boundary(&mut random, &text);
             match random.below(4) {
                 0 => text.truncate(at),
                 1 => text.insert_str(at, TOKENS[random.below(TOKENS.len())]),
-                2 => text.replace_range(at..random.boundary(&text).max(at), ""),
+                2 => text.replace_range(at..boundary(&mut random, &text).max(at), ""),
                 _ => {
-                    let (from, to) = (random.boundary(&text), random.boundary(&text));
+                    let (from, to) = (boundary(&mut random, &text), boundary(&mut random, &text));
                     let piece = text[from.min(to)..from.max(to)].to_owned();
                     text.insert_str(at, &piece);
                 }
@@ -533,26 +531,11 @@ fn check(format: &EventFormat, layout: &EventLayout) {
     assert_eq!(copied, wanted);
 }
 
-/// A splitmix64 generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+/// Returns a random place between two characters of the text.
+fn boundary(random: &mut Random, text: &str) -> usize {
+    let mut at = random.below(text.len() + 1);
+    while !text.is_char_boundary(at) {
+        at -= 1;
     }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    fn boundary(&mut self, text: &str) -> usize {
-        let mut at = self.below(text.len() + 1);
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    }
+    at
 }

@@ -124,7 +124,7 @@ fn operand_that_cannot_be_recorded_says_why() {
 
 #[test]
 fn malicious_operands_are_errors_and_never_a_panic() {
-    let mut random = crate::discover::elf::tests::Random(7);
+    let mut random = strata_random::Random::from_seed(7);
     let alphabet = b"-48f@$%raxip(),+0x1abc:";
     for _ in 0..200_000 {
         let text: String =

@@ -10,8 +10,8 @@ use strata_ctf::read::{Message, Reader, Selection, TimeRange};
 use strata_filter::{Filter, Pattern};
 
 use super::*;
-use crate::testing::Random;
-use event::{pick, text, Event};
+use event::{text, Event};
+use strata_random::Random;
 
 extern "C" {
     fn strata_user_filter_check(filter: *const u64, bytes: u32) -> i32;
@@ -111,26 +111,24 @@ impl Drop for TestTrace {
 fn condition(random: &mut Random, events: &[Event]) -> String {
     let field = |random: &mut Random| match random.below(13) {
         0 => "nothing".to_owned(),
-        1 => pick(random, &["vtid", "context.vtid", "payload.vtid", "cpu", "loglevel"]).to_string(),
-        2 => {
-            pick(random, &["vpid", "vuid", "context.procname", "procname", "veuid", "context.vpi"])
-                .to_string()
-        }
+        1 => random.pick(&["vtid", "context.vtid", "payload.vtid", "cpu", "loglevel"]).to_string(),
+        2 => random
+            .pick(&["vpid", "vuid", "context.procname", "procname", "veuid", "context.vpi"])
+            .to_string(),
         _ => {
             let event = &events[random.below(events.len())];
             let name = event.name_of(random);
             match random.below(8) {
                 0 => format!("payload.{name}"),
                 1 => format!("{name}[{}]", random.below(4)),
-                2 => format!("({name} & {})", pick(random, &["1", "0xff", "0xffff0000", "6"])),
+                2 => format!("({name} & {})", random.pick(&["1", "0xff", "0xffff0000", "6"])),
                 _ => name,
             }
         }
     };
     let number = |random: &mut Random| {
-        pick(
-            random,
-            &[
+        random
+            .pick(&[
                 "0",
                 "1",
                 "2",
@@ -150,34 +148,32 @@ fn condition(random: &mut Random, events: &[Event]) -> String {
                 "4294967295",
                 "65536",
                 "-1e300",
-            ],
-        )
-        .to_string()
+            ])
+            .to_string()
     };
-    let op = |random: &mut Random| *pick(random, &["==", "!=", "<", "<=", ">", ">="]);
+    let op = |random: &mut Random| random.pick(&["==", "!=", "<", "<=", ">", ">="]);
     let pattern = |random: &mut Random| {
         let mut wanted = text(random, 10);
         for _ in 0..random.below(3) {
             let at = random.below(wanted.chars().count() + 1);
             let at = wanted.char_indices().nth(at).map_or(wanted.len(), |(at, _)| at);
-            wanted.insert_str(at, pick::<&str>(random, &["*", "?", "*a", "\\\\"]));
+            wanted.insert_str(at, random.pick::<&str>(&["*", "?", "*a", "\\\\"]));
         }
         format!("\"{wanted}\"")
     };
     let left = field(random);
     match random.below(10) {
         0..=2 => format!("{left} {} {}", op(random), number(random)),
-        3 | 4 => format!("{left} {} {}", pick(random, &["==", "!="]), pattern(random)),
+        3 | 4 => format!("{left} {} {}", random.pick(&["==", "!="]), pattern(random)),
         5 => format!("{left} in {{{}, 1 ... 3, {}}}", number(random), pattern(random)),
         6 => format!("{left} {} {}", op(random), field(random)),
         7 if !left.starts_with('(') && left != "cpu" && left != "loglevel" => {
             format!("has({left})")
         }
-        8 => pick(random, &["app:*", "app:e0", "name != \"app:e1\"", "*:e?"]).to_string(),
-        _ => format!(
-            "{left} == {}",
-            pick(random, &["\"idle\"", "\"b*\"", "\"ALL\"", "1", "0", "-2"])
-        ),
+        8 => random.pick(&["app:*", "app:e0", "name != \"app:e1\"", "*:e?"]).to_string(),
+        _ => {
+            format!("{left} == {}", random.pick(&["\"idle\"", "\"b*\"", "\"ALL\"", "1", "0", "-2"]))
+        }
     }
 }
 
@@ -252,12 +248,12 @@ fn pattern_matches_what_the_c_glob_does() {
             pattern.push(match random.below(5) {
                 0 => PatternPart::Any,
                 1 => PatternPart::One,
-                2 => PatternPart::Text(vec![*pick(&mut random, b"*?\\")]),
-                _ => PatternPart::Text(vec![*pick(&mut random, &[b'a', b'b', 0xc3, 0xa9])]),
+                2 => PatternPart::Text(vec![random.pick(b"*?\\")]),
+                _ => PatternPart::Text(vec![random.pick(&[b'a', b'b', 0xc3, 0xa9])]),
             });
         }
         let letters = [b'a', b'b', 0xc3, 0xa9, b'*', b'?', b'\\'];
-        let text: Vec<u8> = (0..random.below(7)).map(|_| *pick(&mut random, &letters)).collect();
+        let text: Vec<u8> = (0..random.below(7)).map(|_| random.pick(&letters)).collect();
         let escaped = escaped(&pattern);
         // SAFETY: so many bytes are there.
         let found = unsafe {
@@ -296,7 +292,7 @@ fn malicious_filters_are_refused_or_harmless() {
                     (tests + test + random.below(32)).min(good.len() - 1)
                 }
             };
-            bytes[at] = *pick(&mut random, &[0, 1, 2, 3, 4, 5, 6, 0x7f, 0x80, 0xfe, 0xff]);
+            bytes[at] = random.pick(&[0, 1, 2, 3, 4, 5, 6, 0x7f, 0x80, 0xfe, 0xff]);
         }
         if random.below(8) == 0 {
             let cut = random.below(bytes.len());

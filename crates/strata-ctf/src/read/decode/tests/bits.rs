@@ -1,7 +1,7 @@
 //! Tests of integers of all widths at all bits, compared with a reader of single bits.
 
 use super::super::bits::{extend, find_nul, leb128, read, Bits, Leb};
-use super::*;
+use strata_random::Random;
 
 fn slowly(bytes: &[u8], at: u64, width: u8, big: bool) -> u64 {
     (0..u64::from(width)).fold(0, |value, index| {
@@ -21,8 +21,8 @@ fn slowly_reversed(value: u64, width: u8) -> u64 {
 
 #[test]
 fn integer_of_any_width_at_any_bit_in_both_orders_is_read_as_bit_by_bit() {
-    let seed = seed();
-    let mut random = Random::new(seed);
+    let seed = strata_random::seed();
+    let mut random = Random::from_seed(seed);
     for big in [false, true] {
         for width in 1..=64 {
             for at in 0..80 {

@@ -3,6 +3,7 @@
 use super::super::header::HeaderKind;
 use super::*;
 use crate::model::Uuid;
+use strata_random::Random;
 
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
@@ -81,9 +82,9 @@ fn compact_and_large_headers_in_both_orders_and_forms_are_read() {
 
 #[test]
 fn special_headers_give_what_their_plans_give() {
-    let seed = seed();
+    let seed = strata_random::seed();
     for round in 0..400 {
-        let mut random = Random::new(seed.wrapping_add(round));
+        let mut random = Random::from_seed(seed.wrapping_add(round));
         let order = ORDERS[round as usize % 2];
         let compact = random.chance(2);
         let special = schema(Some(split_header(compact, order)), events(order));

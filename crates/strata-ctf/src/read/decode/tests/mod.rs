@@ -207,41 +207,6 @@ impl<'b> Packet<'b> {
     }
 }
 
-/// A small generator of random numbers: good enough for tests, and the same everywhere.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
-    }
-
-    /// Returns a random number less than `limit`, which must not be 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    pub fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
-}
-
-/// Returns the seed of a randomised test: from the environment, else from the clock. The seed is printed, so that the
-/// output of a failed test has it.
-pub fn seed() -> u64 {
-    let given = std::env::var("STRATA_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |now| now.as_nanos() as u64);
-    let seed = given.unwrap_or_else(now);
-    println!("STRATA_TEST_SEED={seed}");
-    seed
-}
-
 pub fn real(bits: u8, byte_order: ByteOrder) -> FieldClass {
     FieldClass::Real(Real { bits, align: 8, byte_order, is_reversed: false })
 }

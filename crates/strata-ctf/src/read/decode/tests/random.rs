@@ -1,6 +1,7 @@
 //! Tests of random schemas and random bytes, compared with the reference decoder.
 
 use std::sync::Arc;
+use strata_random::Random;
 
 use super::reference::Reference;
 use super::show::{shown, value, Shown};
@@ -26,7 +27,7 @@ pub struct Maker {
 
 impl Maker {
     pub fn new(seed: u64) -> Maker {
-        let mut random = Random::new(seed);
+        let mut random = Random::from_seed(seed);
         let order = if random.chance(2) { ByteOrder::Big } else { ByteOrder::Little };
         Maker {
             random,
@@ -386,7 +387,7 @@ fn compare(schema: &Schema, bytes: &[u8]) -> u64 {
 
 #[test]
 fn random_schemas_and_bytes_are_decoded_as_the_reference_does() {
-    let seed = seed();
+    let seed = strata_random::seed();
     let mut records = 0;
     for round in 0..4000 {
         let mut maker = Maker::new(seed.wrapping_add(round));
@@ -407,7 +408,7 @@ fn random_schemas_and_bytes_are_decoded_as_the_reference_does() {
 
 #[test]
 fn windows_of_random_packets_cut_anywhere_give_the_same_records_or_ask_for_more() {
-    let seed = seed();
+    let seed = strata_random::seed();
     let (mut shorts, mut wholes) = (0, 0);
     for round in 0..300 {
         let mut maker = Maker::new(seed.wrapping_add(round));
@@ -459,7 +460,7 @@ fn windows_of_random_packets_cut_anywhere_give_the_same_records_or_ask_for_more(
 
 #[test]
 fn malicious_random_schemas_never_panic_and_the_walk_ends_where_the_record_does() {
-    let seed = seed();
+    let seed = strata_random::seed();
     let mut records = 0;
     for round in 0..6000 {
         let mut maker = Maker::new(seed.wrapping_add(round));

@@ -5,6 +5,7 @@ use std::mem::{offset_of, size_of};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use strata_random::Random;
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 use rustix::thread::{gettid, sched_setaffinity, set_name, CpuSet};
@@ -12,7 +13,7 @@ use strata_abi::kernel;
 use strata_filter::Filter;
 
 use super::super::{cgroup, compile, Compiled, SyscallEnd};
-use super::random::{record, Random, Writer};
+use super::random::{record, Writer};
 use super::world::{event, event_of_call, passes, Record, Task};
 
 /// Compilers that the programs are built with; if none is installed, the one that is.
@@ -186,7 +187,7 @@ mod tempfolder {
 #[test]
 fn program_with_random_filters_gives_the_verdicts_of_the_tests() {
     let Some((_folder, objects, task)) = setup() else { return };
-    let random = &mut Random::new("program_with_random_filters_gives_the_verdicts_of_the_tests");
+    let random = &mut Random::new();
     let events = [event(), event_of_call()];
     let (mut nr_filters, mut nr_early, mut verdicts) = (0, [0; 2], [0_u32; 2]);
     while nr_filters < 160 {
@@ -220,7 +221,7 @@ fn program_with_random_filters_gives_the_verdicts_of_the_tests() {
 #[test]
 fn program_with_as_many_tests_as_there_can_be_is_verified() {
     let Some((_folder, objects, task)) = setup() else { return };
-    let random = &mut Random::new("program_with_as_many_tests_as_there_can_be_is_verified");
+    let random = &mut Random::new();
     let each = |count: usize, part: &dyn Fn(usize) -> String, between: &str| {
         (0..count).map(part).collect::<Vec<_>>().join(between)
     };

@@ -1,45 +1,13 @@
 //! Random filters and records: the tests say what the filter's own evaluation says.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use strata_filter::Filter;
+use strata_random::Random;
 
 use super::super::{cgroup, compile, Compiled, FilterError, SyscallEnd};
 use super::world::{
     event, event_of_call, event_without_early, passes, Record, Task, NUMBERS, RECORD_BYTES, TEXTS,
 };
 use crate::decide::event::{KernelEvent, Probe};
-
-/// A xorshift64* generator. Its seed is printed, and is taken from `STRATA_TEST_SEED` if that is set.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(test: &str) -> Random {
-        let from_clock = || {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
-            now.as_nanos() as u64
-        };
-        let set = std::env::var("STRATA_TEST_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = set.unwrap_or_else(from_clock) | 1;
-        println!("{test}: STRATA_TEST_SEED={seed}");
-        Random(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((self.next() >> 11) % limit as u64) as usize
-    }
-
-    pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
-        from[self.below(from.len())]
-    }
-}
 
 /// Texts that are like each other.
 const WORDS: [&str; 9] =
@@ -286,8 +254,8 @@ struct Seen {
     rejected: usize,
 }
 
-fn compare(seed: &str, nr_filters: usize, anything: bool, event: &KernelEvent) -> Seen {
-    let random = &mut Random::new(seed);
+fn compare(nr_filters: usize, anything: bool, event: &KernelEvent) -> Seen {
+    let random = &mut Random::new();
     let root_cgroup = cgroup::id(b"/", String::new).ok();
     let is_of_call = matches!(event.probe, Probe::Syscall { .. });
     let mut seen = Seen::default();
@@ -338,8 +306,7 @@ fn compare(seed: &str, nr_filters: usize, anything: bool, event: &KernelEvent) -
 
 #[test]
 fn tests_of_random_filters_select_what_evaluate_does() {
-    let seen =
-        compare("tests_of_random_filters_select_what_evaluate_does", 10_000, false, &event());
+    let seen = compare(10_000, false, &event());
     println!("{seen:?}");
     assert!(seen.tests > 4_000 && seen.never > 100 && seen.always > 100, "{seen:?}");
     assert!(seen.passed > 15_000 && seen.rejected > 15_000, "{seen:?}");
@@ -347,17 +314,15 @@ fn tests_of_random_filters_select_what_evaluate_does() {
 
 #[test]
 fn tests_of_random_filters_with_what_is_unsupported_are_right_if_there_are_any() {
-    let name = "tests_of_random_filters_with_what_is_unsupported_are_right_if_there_are_any";
-    let seen = compare(name, 5_000, true, &event());
+    let seen = compare(5_000, true, &event());
     println!("{seen:?}");
     assert!(seen.unsupported > 200 && seen.tests > 500, "{seen:?}");
 }
 
 #[test]
 fn early_tests_of_random_filters_change_nothing_of_what_is_selected() {
-    let name = "early_tests_of_random_filters_change_nothing_of_what_is_selected";
     let seen = [event(), event_of_call(), event_without_early()]
-        .map(|event| compare(name, 5_000, false, &event));
+        .map(|event| compare(5_000, false, &event));
     println!("{seen:?}");
     let [tracepoint, call, without] = seen.map(|seen| seen.early);
     assert!(tracepoint > 300 && call > tracepoint && without == 0, "{tracepoint} {call} {without}");

@@ -11,7 +11,7 @@ use strata_model::{
     FieldOrder, Float, Integer, Label, RecordHeader, Sequence, StreamClass, Trace, Uuid,
 };
 
-use crate::testing::Random;
+use strata_random::Random;
 
 /// Mirrors `struct strata_label` of libstrata.
 #[repr(C)]
@@ -72,15 +72,11 @@ pub struct Event {
     _enumerations: Vec<Box<[CEnumeration]>>,
 }
 
-pub fn pick<'a, T>(random: &mut Random, from: &'a [T]) -> &'a T {
-    &from[random.below(from.len())]
-}
-
 /// Text of few letters, often as long as what one load compares, or nearly.
 pub fn text(random: &mut Random, most: usize) -> String {
     match random.below(3) {
         0 if most >= 10 => "abababababa"[..7 + random.below(4)].to_owned(),
-        _ => (0..random.below(most + 1)).map(|_| *pick(random, &['a', 'b', 'é'])).collect(),
+        _ => (0..random.below(most + 1)).map(|_| random.pick(&['a', 'b', 'é'])).collect(),
     }
 }
 
@@ -123,16 +119,16 @@ impl Event {
                 0 => "vtid".to_owned(),
                 _ => format!("f{nr}"),
             };
-            let bytes = *pick(random, &[1_u8, 2, 4, 8]);
+            let bytes = random.pick(&[1_u8, 2, 4, 8]);
             let signed = random.below(2) == 0;
             let network = bytes > 1 && random.below(4) == 0;
             let byte_order = if network { FieldOrder::Big } else { FieldOrder::Native };
             let integer = Integer { signed, byte_order, ..Integer::unsigned(bytes) };
             let integer = Integer { base: Base::Ten, ..integer };
             let float = Float { bytes: if bytes < 8 { 4 } else { 8 }, byte_order };
-            let kind = *pick(random, &[1_u8, 1, 1, 2, 3, 3, 4, 5, 7]);
+            let kind = random.pick(&[1_u8, 1, 1, 2, 3, 3, 4, 5, 7]);
             let is_text = random.below(2) == 0;
-            let (count, length_bytes) = (3, *pick(random, &[1_u8, 2, 4]));
+            let (count, length_bytes) = (3, random.pick(&[1_u8, 2, 4]));
             let mut field = CField {
                 name: name(&called),
                 enumeration: null(),
@@ -244,7 +240,7 @@ impl Event {
     pub fn name_of(&self, random: &mut Random) -> String {
         match self.class.fields.as_slice() {
             [] => "f0".to_owned(),
-            fields => pick(random, fields).name.clone(),
+            fields => fields[random.below(fields.len())].name.clone(),
         }
     }
 
@@ -283,25 +279,22 @@ impl Event {
 
 fn number(random: &mut Random, kind: u8, bytes: u8, flags: u8) -> Vec<u8> {
     let mut value = if kind == user::FLOAT {
-        let real = *pick(
-            random,
-            &[
-                0.0,
-                1.0,
-                2.5,
-                -0.5,
-                1.5,
-                0.5,
-                -1.5,
-                -2.5,
-                -1.0,
-                1e300,
-                f64::NAN,
-                f64::INFINITY,
-                3.0,
-                9007199254740993.0,
-            ],
-        );
+        let real = random.pick(&[
+            0.0,
+            1.0,
+            2.5,
+            -0.5,
+            1.5,
+            0.5,
+            -1.5,
+            -2.5,
+            -1.0,
+            1e300,
+            f64::NAN,
+            f64::INFINITY,
+            3.0,
+            9007199254740993.0,
+        ]);
         match bytes {
             4 => (real as f32).to_le_bytes().to_vec(),
             _ => real.to_le_bytes().to_vec(),
@@ -309,10 +302,13 @@ fn number(random: &mut Random, kind: u8, bytes: u8, flags: u8) -> Vec<u8> {
     } else {
         let value = match random.below(3) {
             0 => random.next(),
-            1 => *pick(
-                random,
-                &[i64::MIN as u64, u64::MAX, i64::MAX as u64, 9_007_199_254_740_993, 0xffff_ffff],
-            ),
+            1 => random.pick(&[
+                i64::MIN as u64,
+                u64::MAX,
+                i64::MAX as u64,
+                9_007_199_254_740_993,
+                0xffff_ffff,
+            ]),
             _ => (random.below(9) as u64).wrapping_sub(4),
         };
         value.to_le_bytes()[..usize::from(bytes)].to_vec()
