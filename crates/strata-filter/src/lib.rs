@@ -70,7 +70,7 @@ pub use limits::{MAX_DEPTH, MAX_LENGTH};
 pub use number::{Number, GREATEST, LEAST};
 pub use pattern::{Pattern, PatternPart};
 pub use process_name::means_process;
-pub use similar_names::{distance, distance_within, similar};
+pub use similar_names::{distance, distance_within, nearest, similar, similar_or_longer, Misspelt};
 
 /// A filter, with its text and its expression.
 #[derive(Clone, Debug)]

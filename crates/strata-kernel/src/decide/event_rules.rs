@@ -17,7 +17,7 @@
 
 use crate::discover::catalog::{Catalog, EventName, SYSCALLS};
 use crate::discover::syscalls::recorded_names;
-use strata_filter::{distance, Pattern};
+use strata_filter::{nearest, Misspelt, Pattern};
 use strata_model::printable;
 use thiserror::Error;
 
@@ -365,8 +365,13 @@ fn similar_of(rule: &str, events: &[EventName]) -> Vec<String> {
         };
         SelectionRule::parse(name, 1).is_ok_and(matches)
     };
-    let names = nearest(candidates(rule, events), is_offered);
-    names.into_iter().map(|name| format!("{exclusion}{name}")).collect()
+    let names = nearest(candidates(rule, events), usize::MAX);
+    names
+        .into_iter()
+        .filter(is_offered)
+        .take(SHOWN)
+        .map(|name| format!("{exclusion}{name}"))
+        .collect()
 }
 
 /// Returns the names that may be meant by a rule, with their distances from it.
@@ -384,10 +389,10 @@ fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let ends = ["syscall_entry_", "syscall_exit_", "compat_syscall_entry_", "compat_syscall_exit_"];
     let end = ends.into_iter().find(|end| bare.starts_with(end));
     let bare = end.and_then(|end| bare.strip_prefix(end)).unwrap_or(&bare);
-    let limit = (bare.len() / 3).max(1);
+    let misspelt = Misspelt::new(bare);
     for word in [DEFAULT, ALWAYS] {
-        if system.is_none() && distance(bare, word) <= limit {
-            found.push((distance(bare, word), word.to_owned()));
+        if let (None, Some(slips)) = (system, misspelt.slips(word)) {
+            found.push((slips, word.to_owned()));
         }
     }
     // One end of a 32-bit program's call is that of the call, with more in front.
@@ -396,16 +401,14 @@ fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
     };
     for event in events.iter().filter(is_near) {
         for name in [&event.name, &event.kernel_name] {
-            let distance = distance(bare, name);
-            let is_part = bare.len() >= 3 && name.contains(bare);
-            if is_part || distance <= limit {
+            // A part of the name is as good as one slip.
+            let part = misspelt.is_part_of(name).then_some(1);
+            if let Some(rank) = misspelt.slips(name).into_iter().chain(part).min() {
                 let name = match (end, system) {
                     (Some(end), _) => format!("{end}{name}"),
                     (None, Some(_)) => format!("{}:{}", event.system, event.kernel_name),
                     (None, None) => name.clone(),
                 };
-                // A part of the name is as good as one wrong character.
-                let rank = if is_part { distance.min(1) } else { distance };
                 found.push((rank, name));
             }
         }
@@ -416,25 +419,11 @@ fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
 /// Suggests `SYSTEM:*` for systems with a similar name, with the distance.
 fn similar_systems(system: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let system: String = system.chars().filter(|found| !"*?".contains(*found)).take(64).collect();
-    let limit = (system.len() / 3).max(1);
-    let near = events.iter().filter_map(|event| {
-        let distance = distance(&system, &event.system);
-        let is_near = distance <= limit || (system.len() >= 3 && event.system.contains(&system));
-        is_near.then(|| (distance, format!("{}:*", event.system)))
-    });
-    near.collect()
-}
-
-/// Returns the nearest offered names, sorted by distance and then by name, without duplicates.
-fn nearest(mut found: Vec<(usize, String)>, is_offered: impl Fn(&String) -> bool) -> Vec<String> {
-    found.sort();
-    let mut names: Vec<String> = Vec::new();
-    for (_, name) in found {
-        if names.len() < SHOWN && !names.contains(&name) && is_offered(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let misspelt = Misspelt::new(&system);
+    let rank = |event: &EventName| {
+        Some((misspelt.slips_or_part(&event.system)?, format!("{}:*", event.system)))
+    };
+    events.iter().filter_map(rank).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ mod pattern_results;
 pub mod register;
 mod resolved_probes;
 mod session_probes;
-mod similar_names;
 mod source_names;
 mod spec;
 mod tail_jumps;
@@ -29,7 +28,6 @@ mod tests;
 pub use error::{ProbeError, ProbeProblem};
 pub use resolved_probes::Probes;
 pub use session_probes::KnownProbes;
-pub(crate) use similar_names::similar;
 
 use crate::discover::code_map::CodeMap;
 use crate::discover::elf::{self, Elf, ElfError, Matching};

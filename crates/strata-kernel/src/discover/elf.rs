@@ -707,7 +707,7 @@ impl<'data> ElfSymbols<'data> {
     fn like(&self, wanted: &str, with_slips: bool) -> Vec<String> {
         let (name, _, _) = split_version(wanted.as_bytes());
         let name = String::from_utf8_lossy(name);
-        crate::decide::uprobe::similar(&name, self.functions(), with_slips)
+        strata_filter::similar_or_longer(&name, self.functions(), with_slips)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Suggests tracepoints that the user perhaps meant by a rule that matches none.
 
-use strata_filter::distance_within;
+use strata_filter::Misspelt;
 use strata_user::Rule;
 
 /// The most suggestions that are kept for a rule.
@@ -47,10 +47,7 @@ fn likeness(pattern: &str, provider: &str, name: &str) -> Option<(usize, String)
     let is_of_another = end.is_empty() && word.rsplit(':').next() == Some(name);
     let distance = match is_of_another {
         true => 0,
-        false => {
-            let limit = (word.chars().count() / 3).max(1);
-            distance_within(&word.to_lowercase(), &found.to_lowercase(), limit)?
-        }
+        false => Misspelt::new(word).slips(&found)?,
     };
     Some((distance, found + end))
 }

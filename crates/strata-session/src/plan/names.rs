@@ -2,13 +2,9 @@
 
 use strata_filter::similar;
 
-/// The longest part of a word that is compared \[letter\].
-const COMPARED: usize = 128;
-
 /// Returns suggestions of similar names, for the end of a message.
 pub(super) fn near<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let word: String = word.chars().take(COMPARED).collect();
-    let found: Vec<String> = similar(&word, names).iter().map(|name| format!("'{name}'")).collect();
+    let found: Vec<String> = similar(word, names).iter().map(|name| format!("'{name}'")).collect();
     match found.is_empty() {
         true => String::new(),
         false => format!(". Did you mean {}?", found.join(" or ")),

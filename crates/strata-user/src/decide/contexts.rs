@@ -2,7 +2,7 @@
 //! record.
 
 use strata_abi::user;
-use strata_filter::distance_within;
+use strata_filter::{distance_within, similar_or_longer};
 use strata_model::{Array, Base, Element, Field, FieldClass, Integer, Sequence};
 
 /// A context that records can have.
@@ -208,14 +208,8 @@ fn hint(name: &str) -> String {
     if name.starts_with("perf:") {
         return counter_hint(name);
     }
-    let limit = (name.chars().count() / 3).max(1);
-    let mut near: Vec<(usize, &str)> = names()
-        .filter_map(|other| Some((distance_within(name, other, limit)?, other)))
-        .chain(names().filter(|other| name.len() > 2 && other.contains(name)).map(|name| (9, name)))
-        .collect();
-    near.sort_unstable();
-    match near.first() {
-        Some((_, near)) => {
+    match similar_or_longer(name, names(), true).first() {
+        Some(near) => {
             format!("there is none. Do you mean '{near}'? `strata add-context -u --list` shows all")
         }
         None => "there is none. `strata add-context -u --list` shows all".to_owned(),

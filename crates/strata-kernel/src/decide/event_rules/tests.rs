@@ -262,22 +262,6 @@ fn similar_of_nothing_near_is_empty() {
 }
 
 #[test]
-fn distance_counts_characters_and_exchanges() {
-    for (a, b, expected) in [
-        ("", "", 0),
-        ("abc", "abc", 0),
-        ("abc", "", 3),
-        ("abc", "acb", 1),
-        ("abc", "xbc", 1),
-        ("abc", "abxc", 1),
-        ("kitten", "sitting", 3),
-    ] {
-        assert_eq!(distance(a, b), expected, "{a} {b}");
-        assert_eq!(distance(b, a), expected, "{b} {a}");
-    }
-}
-
-#[test]
 fn default_is_what_is_recorded_where_nobody_names_an_event_and_others_go_with_it() {
     let usual = selected(&DEFAULT_RULES);
     assert!(!usual.is_empty());

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{stat, statfs};
-use strata_filter::distance_within;
+use strata_filter::{nearest, Misspelt};
 
 use super::group_error::GroupError;
 use super::FilterError;
@@ -129,25 +129,15 @@ fn meant(name: &str, groups: &[String]) -> Result<String, GroupError> {
 
 /// Returns a text with names of groups and containers that are similar to `name` or contain it.
 fn near(name: &str, groups: &[String]) -> String {
-    let limit = (name.chars().count() / 3).max(1);
-    let mut found: Vec<(usize, &str)> = Vec::new();
-    for path in groups.iter().filter(|path| name.len() <= LONGEST && path.len() > 1) {
+    let misspelt = Misspelt::new(name);
+    let mut found: Vec<(usize, &String)> = Vec::new();
+    for path in groups.iter().filter(|path| path.len() > 1) {
         let own = path.rsplit('/').next().unwrap_or(path);
         let other = container(path).map(|_| container_of(path.as_bytes()));
-        let has_part = |text: &str| name.len() >= 3 && text.contains(name);
-        for text in [Some(own), other.as_deref()].into_iter().flatten() {
-            if text.len() > LONGEST {
-                continue;
-            }
-            let distance = distance_within(name, text, limit);
-            if let Some(distance) = distance.or(has_part(text).then_some(limit + text.len())) {
-                found.push((distance, path));
-            }
-        }
+        let texts = [Some(own), other.as_deref()].into_iter().flatten();
+        found.extend(texts.filter_map(|text| Some((misspelt.slips_or_part(text)?, path))));
     }
-    found.sort_unstable();
-    found.dedup_by_key(|(_, path)| *path);
-    match found.iter().take(SHOWN).map(|(_, path)| shown(path)).collect::<Vec<_>>() {
+    match nearest(found, SHOWN).into_iter().map(|path| shown(path)).collect::<Vec<_>>() {
         none if none.is_empty() => ".".to_owned(),
         paths => format!(". Did you mean {}?", paths.join(" or ")),
     }

@@ -11,7 +11,7 @@ use crate::decide::uprobe::spec::{
     hexadecimal, ArgumentClass, FunctionPlace, ProbeArgument, ProbeSpec, TextLength, Usdt,
 };
 use crate::decide::uprobe::{a64_exits, go_entry};
-use crate::decide::uprobe::{similar, Probes};
+use crate::decide::uprobe::Probes;
 use crate::discover::code_map::CodeMap;
 use crate::discover::elf::{Binary, CodePlace, Elf};
 use crate::discover::usdt::{self, UsdtLocation};
@@ -20,7 +20,7 @@ use strata_abi::kernel::{
     Part, CONSTANT, LENGTH_NUMBER, LENGTH_SIGNED, MEMORY, PARTS_MAX, REGISTER, STRING, STRING_AT,
     UNREAD,
 };
-use strata_filter::Pattern;
+use strata_filter::{similar_or_longer, Pattern};
 use strata_model::{is_identifier, Field, FieldClass, Integer, UNREAD_FIELD};
 
 /// The longest event name; longer ones are cut, so that a number can be appended \[byte\].
@@ -593,7 +593,7 @@ fn missing(elf: &Elf, (provider, name): (&str, &str), all: &[UsdtLocation]) -> P
     let names: BTreeSet<String> =
         all.iter().map(|one| format!("{}:{}", one.provider, one.name)).collect();
     let probe = format!("{provider}:{name}");
-    let mut near = similar(&probe, names.iter().map(String::as_str), true);
+    let mut near = similar_or_longer(&probe, names.iter().map(String::as_str), true);
     if near.is_empty() {
         // Perhaps the other provider was meant.
         let other = |one: &&String| one.split_once(':').is_some_and(|(_, other)| other == name);
