@@ -12,6 +12,7 @@ mod a64_exits;
 mod error;
 mod events;
 mod exits;
+mod function_pieces;
 mod go_entry;
 mod instruction;
 mod loaded_files;

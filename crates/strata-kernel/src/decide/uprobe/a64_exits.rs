@@ -4,8 +4,8 @@
 //! less to follow: a `ret` leaves the function, a `b` to the begin of another function is a tail call, and a `br` may be
 //! either that or a `switch`, which the probe's program tells by its target (a `Guard`).
 
-use crate::decide::jump_guard::{Guard, JumpTarget, RANGES_MAX};
-use crate::decide::uprobe::exits::{ExitProblem, Exits, BYTES_MAX};
+use crate::decide::jump_guard::{Guard, JumpTarget};
+use crate::decide::uprobe::function_pieces::{Destination, ExitProblem, Exits, Pieces};
 use crate::discover::code_map::CodeMap;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -80,23 +80,11 @@ fn flow(word: u32, address: u64) -> Flow {
     Flow::Next
 }
 
-/// What a jump out of the known pieces leads to.
-enum Destination {
-    Piece(Range<u64>),
-    Other,
-    /// Code that never returns.
-    End,
-}
-
 struct Explorer<'m, 'data> {
-    map: &'m CodeMap<'data>,
-    start: u64,
-    pieces: Vec<Range<u64>>,
+    pieces: Pieces<'m, 'data>,
     seen: BTreeSet<u64>,
     work: Vec<u64>,
     leaving: BTreeSet<u64>,
-    /// True if some code may be reached in ways that were not followed.
-    is_partial: bool,
 }
 
 /// Finds the exits of the function that begins at `start`.
@@ -104,24 +92,16 @@ struct Explorer<'m, 'data> {
 /// # Errors
 /// Some exit is not known.
 pub(crate) fn find(map: &CodeMap<'_>, start: u64) -> Result<Exits, ExitProblem> {
-    let whole = map.extent(start).ok_or(ExitProblem::NoEnd)?;
-    if let Some(other) = map.beginning_within(&whole) {
-        let name = String::from_utf8_lossy(other.name).into_owned();
-        return Err(ExitProblem::Shared { name });
-    }
     let mut explorer = Explorer {
-        map,
-        start,
-        pieces: vec![],
+        pieces: Pieces::new(map, start),
         seen: BTreeSet::new(),
         work: vec![start],
         leaving: BTreeSet::new(),
-        is_partial: map.go().is_some(),
     };
-    explorer.add_piece(whole)?;
+    explorer.pieces.add(explorer.pieces.whole()?)?;
     explorer.explore()?;
     let mut swept = 0;
-    while explorer.is_partial && swept < explorer.pieces.len() {
+    while explorer.pieces.is_partial && swept < explorer.pieces.ranges.len() {
         explorer.sweep(swept);
         swept += 1;
         explorer.explore()?;
@@ -163,36 +143,11 @@ fn word_at(map: &CodeMap<'_>, piece: &Range<u64>, address: u64) -> Option<u32> {
 }
 
 impl Explorer<'_, '_> {
-    fn place(&self, address: u64) -> u64 {
-        address.wrapping_sub(self.start)
-    }
-
-    fn piece_of(&self, address: u64) -> Option<&Range<u64>> {
-        self.pieces.iter().find(|piece| piece.contains(&address))
-    }
-
     fn flow(&self, address: u64) -> Result<Flow, ExitProblem> {
-        let piece = self.piece_of(address).filter(|_| address % STEP == 0);
-        let word = piece.and_then(|piece| word_at(self.map, piece, address));
-        word.map(|word| flow(word, address)).ok_or_else(|| ExitProblem::Data(self.place(address)))
-    }
-
-    fn add_piece(&mut self, piece: Range<u64>) -> Result<(), ExitProblem> {
-        let length = |one: &Range<u64>| one.end.saturating_sub(one.start);
-        let all = self.pieces.iter().chain([&piece]);
-        let bytes = all.fold(0u64, |sum, one| sum.saturating_add(length(one)));
-        if bytes > BYTES_MAX {
-            return Err(ExitProblem::Large { bytes, limit: BYTES_MAX });
-        }
-        if !self.map.take_budget(length(&piece)) {
-            return Err(ExitProblem::Budget);
-        }
-        if self.pieces.len() == RANGES_MAX {
-            return Err(ExitProblem::Pieces);
-        }
-        self.is_partial |= self.map.frame_of(piece.start).is_some_and(|frame| frame.has_handlers);
-        self.pieces.push(piece);
-        Ok(())
+        let piece = self.pieces.containing(address).filter(|_| address % STEP == 0);
+        let word = piece.and_then(|piece| word_at(self.pieces.map, piece, address));
+        word.map(|word| flow(word, address))
+            .ok_or_else(|| ExitProblem::Data(self.pieces.place(address)))
     }
 
     fn explore(&mut self) -> Result<(), ExitProblem> {
@@ -207,7 +162,7 @@ impl Explorer<'_, '_> {
                     self.jump(address, to)?;
                     self.go_on(address)?;
                 }
-                Flow::Register(_) => self.is_partial = true,
+                Flow::Register(_) => self.pieces.is_partial = true,
                 Flow::Return(_) | Flow::Authenticated | Flow::Stop => {}
             }
         }
@@ -216,12 +171,13 @@ impl Explorer<'_, '_> {
 
     fn go_on(&mut self, address: u64) -> Result<(), ExitProblem> {
         let next = address.wrapping_add(STEP);
-        if self.piece_of(next).is_some() {
+        if self.pieces.containing(next).is_some() {
             self.work.push(next);
             return Ok(());
         }
-        let piece = self.piece_of(address);
-        let word = piece.and_then(|piece| word_at(self.map, piece, address)).unwrap_or_default();
+        let piece = self.pieces.containing(address);
+        let word =
+            piece.and_then(|piece| word_at(self.pieces.map, piece, address)).unwrap_or_default();
         // Behind the call of a function that does not return may be anything, and compilers fill up with NOP.
         let is_call = word & 0xfc00_0000 == 0x9400_0000 || word & 0xffff_fc1f == 0xd63f_0000;
         match is_call || word == 0xd503_201f {
@@ -231,15 +187,15 @@ impl Explorer<'_, '_> {
     }
 
     fn jump(&mut self, at: u64, to: u64) -> Result<(), ExitProblem> {
-        if self.piece_of(to).is_none() {
+        if self.pieces.containing(to).is_none() {
             match self.destination(to) {
-                Some(Destination::Piece(piece)) => self.add_piece(piece)?,
+                Some(Destination::Piece(piece)) => self.pieces.add(piece)?,
                 Some(Destination::Other) => {
                     self.leaving.insert(at);
                     return Ok(());
                 }
                 Some(Destination::End) => return Ok(()),
-                None => return Err(ExitProblem::Unclear { at: self.place(at), to }),
+                None => return Err(ExitProblem::Unclear { at: self.pieces.place(at), to }),
             }
         }
         self.work.push(to);
@@ -247,26 +203,26 @@ impl Explorer<'_, '_> {
     }
 
     fn destination(&self, to: u64) -> Option<Destination> {
-        if self.map.is_stub(to) {
+        if self.pieces.map.is_stub(to) {
             return Some(Destination::Other);
         }
         let is_cold = |name: &[u8]| name.windows(5).any(|part| part == b".cold");
-        if let Some(named) = self.map.function_of(to) {
+        if let Some(named) = self.pieces.map.function_of(to) {
             if is_cold(named.name) {
                 return Some(Destination::Piece(named.start..named.end));
             }
             return (named.start == to).then_some(Destination::Other);
         }
-        if !self.map.beginning_at(to).is_empty() {
+        if !self.pieces.map.beginning_at(to).is_empty() {
             return Some(Destination::Other);
         }
         // A file without symbols: what the code there does tells what it is.
-        let range = self.map.frame_of(to)?.range.clone();
+        let range = self.pieces.map.frame_of(to)?.range.clone();
         let mut leaves = false;
         for address in addresses(&range) {
-            match flow(word_at(self.map, &range, address)?, address) {
+            match flow(word_at(self.pieces.map, &range, address)?, address) {
                 Flow::Jump(to) | Flow::Branch(to, _)
-                    if to != self.start && self.piece_of(to).is_some() =>
+                    if to != self.pieces.start && self.pieces.containing(to).is_some() =>
                 {
                     return Some(Destination::Piece(range));
                 }
@@ -280,15 +236,17 @@ impl Explorer<'_, '_> {
 
     /// Looks at all instructions of a piece that were not reached. What stands there may be data.
     fn sweep(&mut self, number: usize) {
-        let Some(piece) = self.pieces.get(number).cloned() else { return };
+        let Some(piece) = self.pieces.ranges.get(number).cloned() else { return };
         let is_code = |address: &u64| {
-            let word = word_at(self.map, &piece, *address).unwrap_or_default();
+            let word = word_at(self.pieces.map, &piece, *address).unwrap_or_default();
             let flow = flow(word, *address);
-            let is_inside = |to: &u64| self.piece_of(*to).is_some();
+            let is_inside = |to: &u64| self.pieces.containing(*to).is_some();
             match flow {
                 Flow::Return(register) => register == LINK,
                 Flow::Jump(to) | Flow::Branch(to, _) => {
-                    is_inside(&to) || self.map.is_stub(to) || !self.map.beginning_at(to).is_empty()
+                    is_inside(&to)
+                        || self.pieces.map.is_stub(to)
+                        || !self.pieces.map.beginning_at(to).is_empty()
                 }
                 Flow::Register(_) => true,
                 _ => false,
@@ -304,30 +262,25 @@ impl Explorer<'_, '_> {
         for at in self.seen.iter().copied() {
             match self.flow(at)? {
                 Flow::Return(LINK) => exits.returns.push(at),
-                Flow::Return(_) => return Err(ExitProblem::Stack(self.place(at))),
-                Flow::Authenticated => return Err(ExitProblem::Prefix(self.place(at))),
+                Flow::Return(_) => return Err(ExitProblem::Stack(self.pieces.place(at))),
+                Flow::Authenticated => return Err(ExitProblem::Prefix(self.pieces.place(at))),
                 Flow::Jump(_) if self.leaving.contains(&at) => exits.tail_calls.push(at),
                 Flow::Branch(_, Some(code)) if self.leaving.contains(&at) => {
                     exits.guarded.push((at, Guard::Condition(code)));
                 }
                 Flow::Branch(to, None) if self.leaving.contains(&at) => {
-                    return Err(ExitProblem::Unclear { at: self.place(at), to });
+                    return Err(ExitProblem::Unclear { at: self.pieces.place(at), to });
                 }
                 Flow::Register(number) => {
-                    let relative = |address: u64| address.wrapping_sub(at) as i64;
-                    let pieces = self.pieces.iter();
-                    let ranges = pieces.map(|one| (relative(one.start), relative(one.end)));
+                    let ranges = self.pieces.relative_to(at);
                     // x0 to x30 are at the begin of `struct pt_regs`.
                     let target = JumpTarget::Register(number as u16 * 8);
-                    exits.guarded.push((at, Guard::Target { target, ranges: ranges.collect() }));
+                    exits.guarded.push((at, Guard::Target { target, ranges }));
                 }
                 _ => {}
             }
         }
-        if exits.returns.is_empty() && exits.tail_calls.is_empty() && exits.guarded.is_empty() {
-            return Err(ExitProblem::Never);
-        }
-        Ok(exits)
+        exits.checked()
     }
 }
 

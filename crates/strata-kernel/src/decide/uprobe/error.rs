@@ -1,6 +1,6 @@
 //! Errors of a `--probe`.
 
-use crate::decide::uprobe::exits::ExitProblem;
+use crate::decide::uprobe::function_pieces::ExitProblem;
 use crate::discover::elf::{similar_list, ElfError};
 use std::ops::Range;
 use strata_model::printable;

@@ -4,14 +4,15 @@ use crate::arch::registers::Registers;
 use crate::arch::{self, Instructions};
 use crate::decide::event::{FieldSource, KernelEvent, Probe};
 use crate::decide::uprobe::error::{ProbeError, ProbeProblem};
-use crate::decide::uprobe::exits::{self, ExitProblem, Exits};
+use crate::decide::uprobe::exits;
+use crate::decide::uprobe::function_pieces::{ExitProblem, Exits};
 use crate::decide::uprobe::pattern_results::Fit;
 use crate::decide::uprobe::register::{self, is_stack_top, return_address};
 use crate::decide::uprobe::spec::{
     hexadecimal, ArgumentClass, FunctionPlace, ProbeArgument, ProbeSpec, TextLength, Usdt,
 };
-use crate::decide::uprobe::{a64_exits, go_entry};
 use crate::decide::uprobe::Probes;
+use crate::decide::uprobe::{a64_exits, go_entry};
 use crate::discover::code_map::CodeMap;
 use crate::discover::elf::{Binary, CodePlace, Elf};
 use crate::discover::usdt::{self, UsdtLocation};

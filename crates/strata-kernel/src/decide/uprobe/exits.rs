@@ -26,7 +26,8 @@
 //! functions of a file. Beyond a bound, the function is refused with an `ExitProblem` that names it; it is never probed
 //! in part.
 
-use crate::decide::jump_guard::{Guard, JumpTarget, RANGES_MAX};
+use crate::decide::jump_guard::{Guard, JumpTarget};
+use crate::decide::uprobe::function_pieces::{Destination, ExitProblem, Exits, Pieces};
 use crate::decide::uprobe::instruction::{
     condition, decode, has_segment, is_by_pointer, is_padding, offset_of,
 };
@@ -37,74 +38,6 @@ use iced_x86::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use thiserror::Error;
-
-/// Size of the largest function that is examined \[byte\].
-pub(crate) const BYTES_MAX: u64 = 1 << 20;
-
-/// The exits of a function. Addresses are those in the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exits {
-    /// Addresses of return instructions.
-    pub(crate) returns: Vec<u64>,
-    /// Jumps to other functions that are always taken.
-    pub(crate) tail_calls: Vec<u64>,
-    /// Jumps that may leave the function.
-    pub(crate) guarded: Vec<(u64, Guard)>,
-}
-
-/// Why the exits of a function are not all known. The text continues "its returns cannot be probed: ".
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ExitProblem {
-    #[error("the file does not say where it ends")]
-    /// Neither symbols nor tables show where the function ends.
-    NoEnd,
-    /// The function has too much code.
-    #[error("it has {bytes} bytes, limit {limit}")]
-    Large {
-        /// The function's size \[byte\].
-        bytes: u64,
-        /// The greatest possible size \[byte\].
-        limit: u64,
-    },
-    /// The bytes at this offset in the function \[byte\] are no valid instruction.
-    #[error("at +{0:#x} is no instruction of a program; perhaps there are data in its code")]
-    Data(u64),
-    /// The function does not end in a jump, call or return.
-    #[error("it goes on into the code behind it")]
-    RunsOn,
-    /// Another function begins within the function's code.
-    #[error("another function, '{name}', begins within it, whose returns would be taken for its")]
-    Shared {
-        /// The other function's name.
-        name: String,
-    },
-    /// The function never returns, so there is nothing to probe.
-    #[error("it has no instruction that returns")]
-    Never,
-    /// It is not known whether the target of a jump belongs to the function or is another one (a tail call).
-    #[error(
-        "its jump at +{at:#x} leads to {to:#x}, and the file does not say whether that is a part of it or another function"
-    )]
-    Unclear {
-        /// The instruction's offset in the function \[byte\].
-        at: u64,
-        /// The target address of the jump.
-        to: u64,
-    },
-    /// At this offset in the function \[byte\], an exit takes another address from the stack than the caller's.
-    #[error("its exit at +{0:#x} takes another address from the stack than that of its caller")]
-    Stack(u64),
-    /// The functions of the file that were examined have too much code in all.
-    #[error("the functions that were looked at in this file have more than {} MiB of code", crate::discover::code_map::BUDGET >> 20)]
-    Budget,
-    /// At this offset in the function \[byte\], an exit has a prefix that the kernel cannot probe.
-    #[error("its exit at +{0:#x} is an instruction that the kernel cannot probe")]
-    Prefix(u64),
-    /// The function has too many pieces.
-    #[error("it is in more than {RANGES_MAX} pieces")]
-    Pieces,
-}
 
 /// The positions of the stack pointer and of a frame pointer at an instruction, in bytes below the return address;
 /// `None` if a position is not known.
@@ -127,21 +60,8 @@ impl Frame {
     }
 }
 
-/// The target of a direct jump out of the known pieces.
-enum Destination {
-    /// A piece of the function.
-    Piece(Range<u64>),
-    /// The begin of another function.
-    Other,
-    /// Code that never returns.
-    End,
-}
-
 struct Explorer<'m, 'data> {
-    map: &'m CodeMap<'data>,
-    start: u64,
-    /// The ranges of the function's code, its main one first.
-    pieces: Vec<Range<u64>>,
+    pieces: Pieces<'m, 'data>,
     code: BTreeMap<u64, (Instruction, Frame)>,
     work: Vec<(u64, Frame)>,
     /// Direct jumps to other functions.
@@ -151,8 +71,6 @@ struct Explorer<'m, 'data> {
     /// Code without a name that is reached by jumps, by its first address.
     outside: HashMap<u64, OutsideCode>,
     info: InstructionInfoFactory,
-    /// True if some code may be reached in ways that were not followed.
-    is_partial: bool,
 }
 
 /// Finds the exits of the function that begins at `start`. Functions that it calls are not examined.
@@ -160,13 +78,8 @@ struct Explorer<'m, 'data> {
 /// # Errors
 /// Some exit is not known.
 pub(crate) fn find(map: &CodeMap<'_>, start: u64) -> Result<Exits, ExitProblem> {
-    let whole = map.extent(start).ok_or(ExitProblem::NoEnd)?;
-    if let Some(other) = map.beginning_within(&whole) {
-        let name = String::from_utf8_lossy(other.name).into_owned();
-        return Err(ExitProblem::Shared { name });
-    }
     let mut explorer = Explorer::new(map, start);
-    explorer.add_piece(whole)?;
+    explorer.add_piece(explorer.pieces.whole()?)?;
     explorer.explore()?;
     explorer.sweep_all()?;
     explorer.exits()
@@ -190,16 +103,13 @@ pub(crate) fn instruction_around(map: &CodeMap<'_>, address: u64) -> Option<u64>
 impl<'m, 'data> Explorer<'m, 'data> {
     fn new(map: &'m CodeMap<'data>, start: u64) -> Explorer<'m, 'data> {
         Explorer {
-            map,
-            start,
-            pieces: vec![],
+            pieces: Pieces::new(map, start),
             code: BTreeMap::new(),
             work: vec![(start, AT_BEGIN)],
             leaving: HashMap::new(),
             inner_calls: vec![],
             outside: HashMap::new(),
             info: InstructionInfoFactory::new(),
-            is_partial: map.go().is_some(),
         }
     }
 
@@ -211,7 +121,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
 
     fn sweep_all(&mut self) -> Result<(), ExitProblem> {
         let mut swept = 0;
-        while self.is_partial && swept < self.pieces.len() {
+        while self.pieces.is_partial && swept < self.pieces.ranges.len() {
             self.sweep(swept)?;
             swept += 1;
             self.explore()?;
@@ -220,21 +130,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
     }
 
     fn add_piece(&mut self, piece: Range<u64>) -> Result<(), ExitProblem> {
-        let bytes = self
-            .pieces
-            .iter()
-            .chain([&piece])
-            .fold(0u64, |sum, one| sum.saturating_add(one.end.saturating_sub(one.start)));
-        if bytes > BYTES_MAX {
-            return Err(ExitProblem::Large { bytes, limit: BYTES_MAX });
-        }
-        if !self.map.take_budget(piece.end.saturating_sub(piece.start)) {
-            return Err(ExitProblem::Budget);
-        }
-        if self.pieces.len() == RANGES_MAX {
-            return Err(ExitProblem::Pieces);
-        }
-        self.is_partial |= self.map.frame_of(piece.start).is_some_and(|frame| frame.has_handlers);
+        self.pieces.add(piece.clone())?;
         // What was taken for another function may turn out to be a part of this one.
         let is_into = |instruction: &Instruction| piece.contains(&instruction.near_branch_target());
         self.leaving.retain(|_, instruction| {
@@ -244,23 +140,13 @@ impl<'m, 'data> Explorer<'m, 'data> {
             }
             is_out
         });
-        self.pieces.push(piece);
         Ok(())
     }
 
-    /// Returns an address as messages show it: relative to the function's begin.
-    fn place(&self, address: u64) -> u64 {
-        address.wrapping_sub(self.start)
-    }
-
-    fn piece_of(&self, address: u64) -> Option<&Range<u64>> {
-        self.pieces.iter().find(|piece| piece.contains(&address))
-    }
-
     fn decode(&self, address: u64) -> Result<Instruction, ExitProblem> {
-        let piece = self.piece_of(address);
-        let found = piece.and_then(|piece| decode(self.map, piece, address));
-        found.ok_or_else(|| ExitProblem::Data(self.place(address)))
+        let piece = self.pieces.containing(address);
+        let found = piece.and_then(|piece| decode(self.pieces.map, piece, address));
+        found.ok_or_else(|| ExitProblem::Data(self.pieces.place(address)))
     }
 
     /// Follows all jumps from `work` on.
@@ -286,14 +172,14 @@ impl<'m, 'data> Explorer<'m, 'data> {
         let next = instruction.next_ip();
         let behind = self.behind(instruction, frame);
         // The address of an instruction is taken for who comes back there in another way than by a jump.
-        self.is_partial |= self.takes_own_address(instruction);
+        self.pieces.is_partial |= self.takes_own_address(instruction);
         match instruction.flow_control() {
             FlowControl::Return | FlowControl::Exception => {}
             // A program that handles SIGTRAP goes on behind it; behind a function it fills up.
-            FlowControl::Interrupt if self.piece_of(next).is_none() => {}
+            FlowControl::Interrupt if self.pieces.containing(next).is_none() => {}
             FlowControl::IndirectBranch => {
                 // A jump by a table in the function, or to other functions, is told apart when it is made.
-                self.is_partial |= !is_by_pointer(instruction);
+                self.pieces.is_partial |= !is_by_pointer(instruction);
             }
             FlowControl::UnconditionalBranch => self.jump(instruction, frame)?,
             FlowControl::ConditionalBranch => {
@@ -306,12 +192,15 @@ impl<'m, 'data> Explorer<'m, 'data> {
                 self.work
                     .push((instruction.near_branch_target(), Frame { stack: pushed, ..behind }));
                 // `call` of the next instruction only pushes its address.
-                if instruction.near_branch_target() != next && self.piece_of(next).is_some() {
+                if instruction.near_branch_target() != next
+                    && self.pieces.containing(next).is_some()
+                {
                     self.work.push((next, behind));
                 }
             }
             // Behind the call of a function that does not return may be anything, or nothing.
-            FlowControl::Call | FlowControl::IndirectCall if self.piece_of(next).is_none() => {}
+            FlowControl::Call | FlowControl::IndirectCall
+                if self.pieces.containing(next).is_none() => {}
             _ if instruction.mnemonic() == Mnemonic::Hlt => {}
             _ => self.go_on(instruction, next, behind)?,
         }
@@ -330,13 +219,15 @@ impl<'m, 'data> Explorer<'m, 'data> {
             Mnemonic::Mov if is_number(instruction.op1_kind()) => instruction.immediate(1),
             _ => return false,
         };
-        address != self.start && self.piece_of(address).is_some()
+        address != self.pieces.start && self.pieces.containing(address).is_some()
     }
 
     /// Returns whether the instruction calls a place within the function, other than its begin.
     fn is_inner(&self, instruction: &Instruction) -> bool {
         let to = instruction.near_branch_target();
-        to != self.start && instruction.is_call_near() && self.piece_of(to).is_some()
+        to != self.pieces.start
+            && instruction.is_call_near()
+            && self.pieces.containing(to).is_some()
     }
 
     fn go_on(
@@ -345,7 +236,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
         next: u64,
         frame: Frame,
     ) -> Result<(), ExitProblem> {
-        if self.piece_of(next).is_some() {
+        if self.pieces.containing(next).is_some() {
             self.work.push((next, frame));
             return Ok(());
         }
@@ -358,7 +249,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
 
     fn jump(&mut self, instruction: &Instruction, frame: Frame) -> Result<(), ExitProblem> {
         let (at, to) = (instruction.ip(), instruction.near_branch_target());
-        if self.piece_of(to).is_none() {
+        if self.pieces.containing(to).is_none() {
             match self.destination(frame, to) {
                 Some(Destination::Piece(piece)) => self.add_piece(piece)?,
                 Some(Destination::Other) => {
@@ -367,7 +258,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
                 }
                 // It never comes back, and never returns.
                 Some(Destination::End) => return Ok(()),
-                None => return Err(ExitProblem::Unclear { at: self.place(at), to }),
+                None => return Err(ExitProblem::Unclear { at: self.pieces.place(at), to }),
             }
         }
         self.work.push((to, frame));
@@ -375,7 +266,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
     }
 
     fn destination(&mut self, frame: Frame, to: u64) -> Option<Destination> {
-        let map = self.map;
+        let map = self.pieces.map;
         if map.is_stub(to) {
             return Some(Destination::Other);
         }
@@ -420,8 +311,8 @@ impl<'m, 'data> Explorer<'m, 'data> {
         if let Some(known) = self.outside.get(&to) {
             return *known;
         }
-        let own = OwnCode { start: self.start, pieces: &self.pieces };
-        let found = tail_jumps::look(self.map, range, to, &own);
+        let own = OwnCode { start: self.pieces.start, pieces: &self.pieces.ranges };
+        let found = tail_jumps::look(self.pieces.map, range, to, &own);
         self.outside.insert(to, found);
         found
     }
@@ -429,7 +320,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
     /// Returns whether the name is that of this function's rarely used part, which compilers call `f.cold` or
     /// `f.cold.1`.
     fn is_cold_part(&self, name: &[u8]) -> bool {
-        self.map.beginning_at(self.start).iter().any(|own| {
+        self.pieces.map.beginning_at(self.pieces.start).iter().any(|own| {
             let rest = name.strip_prefix(own.name).and_then(|rest| rest.strip_prefix(b".cold"));
             rest.is_some_and(|rest| {
                 let digits = rest.strip_prefix(b".").unwrap_or(rest);
@@ -504,7 +395,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
 
     /// Decodes all code of a piece, also what no followed jump reaches.
     fn sweep(&mut self, number: usize) -> Result<(), ExitProblem> {
-        let Some(piece) = self.pieces.get(number).cloned() else { return Ok(()) };
+        let Some(piece) = self.pieces.ranges.get(number).cloned() else { return Ok(()) };
         let mut at = piece.start;
         while at < piece.end {
             let known = self.code.get(&at).map(|(instruction, _)| *instruction);
@@ -535,7 +426,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
         for (&at, (instruction, frame)) in &self.code {
             // Programs of one thread jump over the prefix `lock`.
             if at < end && at != locked {
-                return Err(ExitProblem::Data(self.place(at)));
+                return Err(ExitProblem::Data(self.pieces.place(at)));
             }
             end = instruction.next_ip();
             locked = if instruction.has_lock_prefix() { at + 1 } else { 0 };
@@ -546,20 +437,17 @@ impl<'m, 'data> Explorer<'m, 'data> {
                 FlowControl::Return => match self.kind_of_return(instruction, *frame) {
                     Some(true) => exits.returns.push(at),
                     Some(false) => continue,
-                    None => return Err(ExitProblem::Stack(self.place(at))),
+                    None => return Err(ExitProblem::Stack(self.pieces.place(at))),
                 },
                 // The return address is no longer on the stack.
                 FlowControl::IndirectBranch if frame.stack.is_some_and(|bytes| bytes < 0) => {
-                    return Err(ExitProblem::Stack(self.place(at)));
+                    return Err(ExitProblem::Stack(self.pieces.place(at)));
                 }
                 FlowControl::IndirectBranch => match self.indirect(instruction, *frame) {
                     None => continue,
                     Some(None) => exits.tail_calls.push(at),
                     Some(Some(target)) => {
-                        let relative = |address: u64| address.wrapping_sub(at) as i64;
-                        let range =
-                            |piece: &Range<u64>| (relative(piece.start), relative(piece.end));
-                        let ranges = self.pieces.iter().map(range).collect();
+                        let ranges = self.pieces.relative_to(at);
                         exits.guarded.push((at, Guard::Target { target, ranges }));
                     }
                 },
@@ -572,7 +460,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
                 FlowControl::ConditionalBranch if self.leaving.contains_key(&at) => {
                     let Some(condition) = condition(instruction) else {
                         return Err(ExitProblem::Unclear {
-                            at: self.place(at),
+                            at: self.pieces.place(at),
                             to: instruction.near_branch_target(),
                         });
                     };
@@ -582,13 +470,10 @@ impl<'m, 'data> Explorer<'m, 'data> {
             }
             let is_odd = instruction.has_lock_prefix() || has_segment(instruction);
             if is_odd {
-                return Err(ExitProblem::Prefix(self.place(at)));
+                return Err(ExitProblem::Prefix(self.pieces.place(at)));
             }
         }
-        if exits.returns.is_empty() && exits.tail_calls.is_empty() && exits.guarded.is_empty() {
-            return Err(ExitProblem::Never);
-        }
-        Ok(exits)
+        exits.checked()
     }
 
     /// Returns whether a `ret` returns from the function, and not from code within it that the function calls; `None`
@@ -616,7 +501,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
     /// Returns whether a jump to `address` is a return: with one of the compiler's options, functions jump to a common
     /// `ret`.
     fn is_return_thunk(&self, address: u64) -> bool {
-        self.map.beginning_at(address).iter().any(|one| one.name == b"__x86_return_thunk")
+        self.pieces.map.beginning_at(address).iter().any(|one| one.name == b"__x86_return_thunk")
     }
 
     /// Examines an indirect jump: `None` if it stays in the function; `Some(None)` if it leaves it to an unknown
