@@ -354,7 +354,7 @@ impl Layer for Applications {
         }));
         self.tell_registry();
         let (voice, keep) = (self.sources.voice.clone(), self.sources.context.keep);
-        let time = self.sources.context.time.clone();
+        let time = self.sources.context.shared.time().clone();
         let shared = Arc::clone(voice.shared());
         self.moving = spawn("strata-mover", Work::Files, &shared, move || {
             Pump::new(receiver, &voice, keep, time).run()

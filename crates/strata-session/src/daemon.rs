@@ -157,7 +157,7 @@ pub fn run(
     // Reported now, because the next session after a kill no longer knows these remarks.
     left.iter().for_each(|text| notify(Notice::Remark(text.clone())));
     engine.remarks = left;
-    if let Err(error) = engine.arm(&engine.plan.clone(), is_again, notify) {
+    if let Err(error) = engine.begin_triggers(&engine.plan.clone(), is_again, notify) {
         engine.resources.leave();
         return Err(error);
     }

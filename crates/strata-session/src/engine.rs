@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use strata_collect::Output;
+use strata_model::TimeSource;
 use strata_remote::Destination;
 
 use crate::daemon::persistent_kernel::PersistentKernel;
@@ -202,7 +203,7 @@ impl<'a> Engine<'a> {
 
     /// Returns the conditions on which the session ends.
     fn watch<'w>(&mut self, shared: &'w Shared, stop: &'w Stop) -> Watch<'w> {
-        let mut watch = Watch::new(shared, stop, self.since.unwrap_or_else(Instant::now));
+        let mut watch = Watch::new(shared, stop, self.since.unwrap_or_else(|| shared.time().now()));
         self.watch_more(&mut watch);
         watch
     }
@@ -215,7 +216,8 @@ impl<'a> Engine<'a> {
         let duration = self.plan.transient.duration.or_else(|| self.plan.until.duration());
         watch.deadline = duration.and_then(|time| since.checked_add(time));
         let limit = self.plan.until.max_bytes.zip(self.resources.path());
-        watch.limit = limit.map(|(max, path)| (max, DiskLimit::new(max, &path)));
+        watch.limit =
+            limit.map(|(max, path)| (max, DiskLimit::new(max, &path, watch.shared.time())));
         watch.running = self.begun.running.take().or(watch.running.take());
         watch.watched = self.begun.watched.take().or(watch.watched.take());
         watch.has_applications = self.has_applications();
@@ -354,10 +356,15 @@ impl<'a> Engine<'a> {
         stop.map_or(Ok(()), |stop| Err(SessionError::Stopped(stop.signal())))
     }
 
+    /// Returns the time by which the session's rules go.
+    fn time(&self) -> &TimeSource {
+        self.resources.context.shared.time()
+    }
+
     /// Ends a session that could not be started.
     pub(crate) fn give_up(self, stop: &Stop, notify: &mut dyn FnMut(Notice)) {
         let shared = Arc::clone(&self.resources.context.shared);
-        let watch = Watch::new(&shared, stop, Instant::now());
+        let watch = Watch::new(&shared, stop, shared.time().now());
         self.destroy(EndReason::Asked(None), watch, notify);
     }
 
@@ -402,7 +409,7 @@ impl<'a> Engine<'a> {
         if let Some(relayed) = self.relayed.take() {
             relayed.end(shared);
         }
-        watch.elapsed = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        watch.elapsed = self.since.map_or(Duration::ZERO, |since| shared.time().elapsed(since));
         if end == EndReason::Failure {
             watch.outlast(notify);
         }

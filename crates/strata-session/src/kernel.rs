@@ -332,7 +332,9 @@ impl KernelLayer {
     /// Searches again, once some time has passed, for processes with tracked names, and tracks those found.
     fn look_for_processes(&mut self) {
         let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else { return };
-        let Some(found) = self.names.look(&begun.tracked) else { return };
+        let Some(context) = &self.context else { return };
+        let time = context.shared.time();
+        let Some(found) = self.names.look(&begun.tracked, time) else { return };
         // Entries that a change could not track, such as removed control groups, are not tracked here either.
         if found != begun.named && self.absent.is_empty() {
             match attached.session.track(&begun.tracked, &found) {
@@ -407,7 +409,7 @@ impl Layer for KernelLayer {
         // Sending fails only without a receiver, and the receiver is right here.
         let _ = orders.send(PumpOrder::Take(Arrival { source, channel }));
         self.orders = Some(orders);
-        let (keep, time) = (context.keep, context.time.clone());
+        let (keep, time) = (context.keep, context.shared.time().clone());
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
             Pump::new(receiver, &voice, keep, time).run()
         });

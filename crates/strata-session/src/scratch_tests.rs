@@ -14,7 +14,6 @@ use rustix::fs::{
 use strata_abi::user;
 use strata_collect::{Error, Keep, Output, Sink};
 use strata_ctf::metadata::Version;
-use strata_model::TimeSource;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 use strata_user::Application;
 
@@ -118,7 +117,6 @@ pub(crate) fn context_of(output: impl Output + 'static, keep: Keep) -> Arc<Conte
         created: String::new(),
         output: Arc::new(Mutex::new(output)),
         keep,
-        time: TimeSource::machine(),
     })
 }
 

@@ -239,7 +239,7 @@ struct Comer {
 
 impl Registry {
     pub(crate) fn new(parts: RegistryParts) -> Registry {
-        let time = parts.sources.context.time.clone();
+        let time = parts.sources.context.shared.time().clone();
         let now = time.now();
         let holds = parts.sources.context.keep == Keep::Hold;
         let mut generations = Generations::default();

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use strata_control::{Claim, ControlError, Group, Reply, Request, SessionListener, PLAN, VERDICT};
+use strata_model::TimeSource;
 use strata_remote::Destination;
 
 use crate::daemon::restore_plan::RestorePlan;
@@ -50,8 +51,7 @@ pub struct ControlServer {
     busy: Arc<Busy>,
     /// The members of the group that are being answered.
     members: Arc<Members>,
-    /// Time when a group member last saved a snapshot; `None` if none did.
-    saved_for_members: Mutex<Option<Instant>>,
+    saved_for_members: Mutex<SnapshotPause>,
     /// Name of the group whose members may request the status. It is kept for a session that is restored.
     group: Option<String>,
     /// The file of the plan; see [`RestorePlan::file`].
@@ -68,6 +68,32 @@ const BUSY_MAX: usize = 32;
 const MEMBERS_MAX: usize = 8;
 /// The most requests of one group member that are answered at once.
 const MEMBERS_OF_USER_MAX: usize = 2;
+
+/// The pause between two snapshots of members of the group, whoever of them asks.
+#[derive(Debug, Default)]
+struct SnapshotPause {
+    /// Time when the last one was begun.
+    last: Option<Instant>,
+    time: TimeSource,
+}
+
+impl SnapshotPause {
+    /// Notes a snapshot.
+    ///
+    /// # Errors
+    /// The last one was less than [`PAUSE`] ago.
+    fn take_turn(&mut self) -> Result<(), String> {
+        let left = self.last.map(|last| PAUSE.saturating_sub(self.time.elapsed(last)));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            return Err(format!(
+                "a member of its group has saved a snapshot just now. Try again in {} s",
+                left.as_secs().saturating_add(1)
+            ));
+        }
+        self.last = Some(self.time.now());
+        Ok(())
+    }
+}
 
 /// The number of clients that are being answered.
 #[derive(Debug, Default)]
@@ -324,20 +350,7 @@ impl ControlServer {
             "who is of its group may ask for its status only: root has named no folder for snapshots \
              (strata create --group-snapshots DIR)",
         )?;
-        {
-            let mut last_one =
-                self.saved_for_members.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(left) = last_one
-                .and_then(|one| PAUSE.checked_sub(one.elapsed()))
-                .filter(|left| !left.is_zero())
-            {
-                return Err(format!(
-                    "a member of its group has saved a snapshot just now. Try again in {} s",
-                    left.as_secs().saturating_add(1)
-                ));
-            }
-            *last_one = Some(Instant::now());
-        }
+        self.saved_for_members.lock().unwrap_or_else(PoisonError::into_inner).take_turn()?;
         let stamp = time_name().map_err(|error| format!("tell the time: {error}"))?;
         let output = folder.join(format!("strata-snapshot-{}-{stamp}", self.listener.name()));
         let counts = self.controls.bounded_snapshot(&output, last)?;
@@ -377,4 +390,27 @@ fn of_counts(output: &Path, counts: &Counts) -> Map<String, Value> {
         u64::try_from(counts.duration().as_nanos()).unwrap_or(u64::MAX).into(),
     );
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_share_one_snapshot_each_pause() {
+        let mut pause = SnapshotPause { last: None, time: TimeSource::manual(0) };
+        let time = pause.time.clone();
+        assert_eq!(pause.take_turn(), Ok(()));
+        for (waited, left_s) in
+            [(Duration::ZERO, PAUSE.as_secs() + 1), (PAUSE / 2, 6), (PAUSE / 4, 3)]
+        {
+            time.pause(waited);
+            let why = pause.take_turn().unwrap_err();
+            assert!(why.ends_with(&format!("Try again in {left_s} s")), "{why}");
+        }
+        // Who is refused does not make the others wait longer.
+        time.pause(PAUSE / 4);
+        assert_eq!(pause.take_turn(), Ok(()));
+        assert!(pause.take_turn().is_err());
+    }
 }

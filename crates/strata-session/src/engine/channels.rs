@@ -11,7 +11,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Instant;
 
 use strata_collect::Keep;
 
@@ -71,7 +70,7 @@ impl Engine<'_> {
         self.apply(self.plan.clone(), true, notify)?;
         self.state = SessionState::Recording;
         if self.since.is_none() {
-            self.since = Some(self.begun_at.unwrap_or_else(Instant::now));
+            self.since = Some(self.begun_at.unwrap_or_else(|| self.time().now()));
             self.resources.bound_leavings(&self.plan.snapshot_folders());
         }
         Ok(())
@@ -109,7 +108,7 @@ impl Engine<'_> {
             }
         }
         plan.check_triggers_of_command()?;
-        self.arm(&plan, false, notify)?;
+        self.begin_triggers(&plan, false, notify)?;
         let done = self.apply(plan, self.state == SessionState::Recording, notify);
         self.triggers.keep(&self.plan, notify);
         self.seek(notify);
@@ -202,7 +201,7 @@ impl Engine<'_> {
         let mut layers: Vec<_> = layers.into_iter().zip(folders).collect();
         let begun_at = self.begun_at;
         if is_first {
-            self.begun_at = Some(Instant::now());
+            self.begun_at = Some(self.time().now());
             let machines = Arc::default();
             for guest in &asked.guests {
                 let layer = GuestLayer::new(guest, &self.resources.context, &machines);
@@ -315,7 +314,6 @@ impl Engine<'_> {
                 true => Keep::Hold,
                 false => Keep::Write { flush: options.flush },
             },
-            time: resources.time.clone(),
             slots: self
                 .slots
                 .clone()

@@ -43,7 +43,7 @@ impl Engine<'_> {
         };
         let facts = StatusFacts {
             state: self.state,
-            since: self.since,
+            age: self.since.map(|since| self.time().elapsed(since)),
             command,
             holds: self.plan.snapshot,
             settle: self.settle().map(|settle| FlushStatus {

@@ -648,11 +648,11 @@ fn trigger_whose_events_have_gone_stays_where_it_was_killed_and_fires_when_they_
     let silent = Trigger { when: silence, ..trigger("silent", None, vec![Action::Stop]) };
     plan.triggers = vec![gone, trigger("there", Some("b:*"), vec![Action::Start]), silent];
     let mut new = Bench::new();
-    assert!(new.engine.arm(&plan, false, &mut |_| ()).is_err());
+    assert!(new.engine.begin_triggers(&plan, false, &mut |_| ()).is_err());
     assert!(new.engine.status(None).triggers.is_empty());
     let mut bench = Bench::new();
     bench.engine.plan = plan;
-    bench.engine.arm(&bench.engine.plan.clone(), true, &mut |_| ()).unwrap();
+    bench.engine.begin_triggers(&bench.engine.plan.clone(), true, &mut |_| ()).unwrap();
     assert_eq!(bench.told(), ["user make b:*", "user start"]);
     let lacks = |bench: &Bench| -> Vec<(String, bool)> {
         let triggers = bench.engine.status(None).triggers;

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::checks::check_kernel_rules;
 use super::triggers::Watcher;
@@ -21,7 +20,7 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     /// A trigger cannot be created; then none is.
-    pub(crate) fn arm(
+    pub(crate) fn begin_triggers(
         &mut self,
         plan: &Plan,
         may_lack: bool,
@@ -41,8 +40,9 @@ impl<'a> Engine<'a> {
                 }
             }
         }
+        let now = self.time().now();
         for (trigger, watcher) in new {
-            self.triggers.add(trigger, watcher, self.signals);
+            self.triggers.add(trigger, watcher, now, self.signals);
         }
         Ok(())
     }
@@ -53,7 +53,8 @@ impl<'a> Engine<'a> {
             let Some(trigger) = self.triggers.all[index].lacking() else { continue };
             let found = self.watcher(&self.plan, &trigger, notify);
             let found = found.map_err(|error| in_words(&error));
-            self.triggers.all[index].sought(found, self.signals);
+            let now = self.time().now();
+            self.triggers.all[index].sought(found, now, self.signals);
         }
     }
 
@@ -86,7 +87,7 @@ impl<'a> Engine<'a> {
         self.signals = signals;
         let ends = self.triggers.new_ends(self.session.look_around());
         self.triggers.look_at_detaching();
-        let now = Instant::now();
+        let now = self.time().now();
         for index in 0..self.triggers.all.len() {
             self.triggers.all[index].look_around(now, signals, &ends);
             self.act(index, notify);

@@ -68,7 +68,7 @@ pub(super) trait Watcher {
 /// The triggers of a session.
 #[derive(Default)]
 pub(super) struct Triggers<'a> {
-    pub(super) all: Vec<Armed<'a>>,
+    pub(super) all: Vec<ActiveTrigger<'a>>,
     /// The latest ends of programs, by process id and start time, each once.
     ends: VecDeque<(u32, u64)>,
     /// Watchers of removed triggers whose kernel programs are still being detached.
@@ -76,7 +76,7 @@ pub(super) struct Triggers<'a> {
 }
 
 /// A trigger of the session, with its state.
-pub(super) struct Armed<'a> {
+pub(super) struct ActiveTrigger<'a> {
     trigger: Trigger,
     progress: TriggerProgress,
     /// The watcher of the trigger's events.
@@ -102,7 +102,7 @@ struct Saving {
     done: Receiver<Result<Counts, String>>,
 }
 
-impl<'a> Armed<'a> {
+impl<'a> ActiveTrigger<'a> {
     /// Returns the number of the trigger's events so far.
     fn events(&mut self) -> u64 {
         let Some(watcher) = &self.watcher else { return 0 };
@@ -142,12 +142,13 @@ impl<'a> Armed<'a> {
     pub(super) fn sought(
         &mut self,
         found: Result<Option<Box<dyn Watcher + 'a>>, String>,
+        now: Instant,
         signals: u64,
     ) {
         match found {
             Ok(watcher) => {
                 (self.watcher, self.lacks) = (watcher, None);
-                self.progress = TriggerProgress::new(Instant::now(), signals);
+                self.progress = TriggerProgress::new(now, signals);
             }
             Err(why) => self.lacks = Some(why),
         }
@@ -351,15 +352,16 @@ impl<'a> Triggers<'a> {
         &mut self,
         trigger: &Trigger,
         found: Result<Option<Box<dyn Watcher + 'a>>, String>,
+        now: Instant,
         signals: u64,
     ) {
         let (watcher, lacks) = match found {
             Ok(watcher) => (watcher, None),
             Err(why) => (None, Some(why)),
         };
-        self.all.push(Armed {
+        self.all.push(ActiveTrigger {
             trigger: trigger.clone(),
-            progress: TriggerProgress::new(Instant::now(), signals),
+            progress: TriggerProgress::new(now, signals),
             watcher,
             lacks,
             todo: VecDeque::new(),
@@ -374,18 +376,18 @@ impl<'a> Triggers<'a> {
 
     /// Keeps the triggers that are in the plan, updates their tracked processes, and removes the others.
     pub(super) fn keep(&mut self, plan: &Plan, notify: &mut dyn FnMut(Notice)) {
-        for mut armed in std::mem::take(&mut self.all) {
-            if !plan.triggers.contains(&armed.trigger) {
-                self.let_go(armed.watcher);
+        for mut active in std::mem::take(&mut self.all) {
+            if !plan.triggers.contains(&active.trigger) {
+                self.let_go(active.watcher);
                 continue;
             }
-            let watching = plan.watching(&armed.trigger);
-            if let Some((watcher, watching)) = armed.watcher.as_mut().zip(watching) {
+            let watching = plan.watching(&active.trigger);
+            if let Some((watcher, watching)) = active.watcher.as_mut().zip(watching) {
                 if let Err(error) = watcher.follow(watching, notify) {
-                    armed.error = Some(format!("whom it tracks is as before: {error}"));
+                    active.error = Some(format!("whom it tracks is as before: {error}"));
                 }
             }
-            self.all.push(armed);
+            self.all.push(active);
         }
     }
 
@@ -401,8 +403,8 @@ impl<'a> Triggers<'a> {
 
     /// Ends all triggers. Returns the kernel programs that are still to be detached.
     pub(super) fn end(&mut self) -> Detaching {
-        for armed in std::mem::take(&mut self.all) {
-            self.let_go(armed.watcher);
+        for active in std::mem::take(&mut self.all) {
+            self.let_go(active.watcher);
         }
         let all = std::mem::take(&mut self.detaching).into_iter();
         all.fold(Detaching::default(), Detaching::or)

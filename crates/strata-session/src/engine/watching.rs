@@ -1,7 +1,6 @@
 //! The session of a trigger's own, which watches for its events.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::engine::triggers::Watcher;
 use crate::engine::Engine;
@@ -37,7 +36,7 @@ impl Watcher for Engine<'_> {
 
     fn end(self: Box<Self>) -> Detaching {
         let (shared, stop) = (Arc::clone(&self.resources.context.shared), Stop::new());
-        let watch = Watch::new(&shared, &stop, Instant::now());
+        let watch = Watch::new(&shared, &stop, shared.time().now());
         (*self).destroy(EndReason::Asked(None), watch, &mut |_| ()).detaching
     }
 }

@@ -9,6 +9,7 @@ use strata_kernel::count::{CountRow, CountSpec, CountTable};
 use strata_kernel::session::{check as check_kernel, KernelSession, RecordingSpec};
 use strata_kernel::uprobe::{parse_for, KnownProbes};
 use strata_kernel::{Contexts, SelectedEvent, ARGV_BYTES};
+use strata_model::TimeSource;
 
 use super::event_selection::{catalog, check_filter, rules_of, BegunLayer, Chosen};
 use super::follow;
@@ -138,7 +139,8 @@ pub fn count(
         false => Some(Running::start(&options.command, &[], &[], &inherited)?),
     };
     let (watched, absent) = Watched::new(&options.pids);
-    let shared = Shared::within(Arc::default()).map_err(system("make an event counter"))?;
+    let shared = Shared::within(Arc::default(), TimeSource::machine())
+        .map_err(system("make an event counter"))?;
     let mut watch = Watch {
         running,
         has_applications: false,
@@ -146,9 +148,9 @@ pub fn count(
         deadline: options.duration.and_then(|time| counting.since.checked_add(time)),
         ..Watch::new(&shared, stop, counting.since)
     };
-    let mut next = period.and_then(|period| Instant::now().checked_add(period));
+    let mut next = period.and_then(|period| shared.time().now().checked_add(period));
     let end = watch.wait(notify, &mut |_| {
-        let now = Instant::now();
+        let now = shared.time().now();
         if let (Some(period), Some(at)) = (period, next) {
             if now >= at {
                 // A table that cannot be read now is an error at the end.

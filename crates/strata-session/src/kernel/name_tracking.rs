@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use strata_kernel::Tracked;
+use strata_model::TimeSource;
 use strata_user::{pids, Who};
 
 use crate::machine::process_names::ProcessNames;
@@ -26,13 +27,19 @@ pub(super) struct NameSearch {
 impl NameSearch {
     /// Returns the processes with a tracked name that the kernel's programs cannot see. `None` if no names are tracked,
     /// or the last search was not long ago.
-    pub(super) fn look(&mut self, tracked: &Tracked) -> Option<Vec<u32>> {
-        let begin = Instant::now();
-        if tracked.names.is_none() || self.next.is_some_and(|next| begin < next) {
+    pub(super) fn look(&mut self, tracked: &Tracked, time: &TimeSource) -> Option<Vec<u32>> {
+        tracked.names.as_ref()?;
+        self.due(time, || processes(tracked))
+    }
+
+    /// Searches if the last search was not long ago, measured by what it took.
+    fn due<T>(&mut self, time: &TimeSource, search: impl FnOnce() -> T) -> Option<T> {
+        let begin = time.now();
+        if self.next.is_some_and(|next| begin < next) {
             return None;
         }
-        let found = processes(tracked);
-        self.next = Some(begin + PERIOD.max(begin.elapsed() * SHARE));
+        let found = search();
+        self.next = Some(begin + PERIOD.max(time.elapsed(begin) * SHARE));
         Some(found)
     }
 
@@ -60,4 +67,29 @@ pub(super) fn processes(tracked: &Tracked) -> Vec<u32> {
         })
     };
     pids(&Who::Everyone).unwrap_or_default().into_iter().filter(is_found).take(FOUND_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A search that takes long makes the next one later.
+    #[test]
+    fn searches_are_a_period_apart_and_a_hundredth_of_the_time_at_most() {
+        let time = TimeSource::manual(0);
+        let begin = time.now();
+        let mut names = NameSearch::default();
+        let mut begun_ms = Vec::new();
+        let second = Duration::from_secs(1);
+        while begun_ms.len() < 5 {
+            let takes = if begun_ms.len() == 2 { second } else { Duration::ZERO };
+            let search = || {
+                begun_ms.push(time.elapsed(begin).as_millis());
+                time.pause(takes);
+            };
+            names.due(&time, search);
+            time.pause(Duration::from_millis(100));
+        }
+        assert_eq!(begun_ms, [0, 500, 1000, 101_000, 101_500]);
+    }
 }

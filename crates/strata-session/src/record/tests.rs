@@ -33,7 +33,6 @@ use std::time::{Duration, Instant};
 use strata_collect::{Keep, Monitor};
 use strata_ctf::end_mark::EndMark;
 use strata_kernel::CallStacks;
-use strata_model::TimeSource;
 
 /// Returns a folder for one test's trace that does not exist yet.
 fn output(name: &str) -> PathBuf {
@@ -268,10 +267,13 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Ended<'a> {
         created: TimeStamp::now().unwrap().iso,
         output: Arc::clone(&folder) as Arc<_>,
         keep: Keep::Write { flush: Duration::ZERO },
-        time: TimeSource::machine(),
     });
     let inherited = Inherited::prepare().unwrap();
-    let rotations = Some(RefCell::new(Rotations::new(Arc::clone(&folder), Rotation::default())));
+    let rotations = Some(RefCell::new(Rotations::new(
+        Arc::clone(&folder),
+        Rotation::default(),
+        context.shared.time(),
+    )));
     let resources = Resources {
         context,
         folder: Some(folder),
@@ -293,7 +295,11 @@ fn watch<'a>(setup: &'a Ended<'a>, running: Option<Running>) -> Watch<'a> {
     Watch {
         running,
         elapsed,
-        ..Watch::new(&setup.resources.context.shared, setup.stop, Instant::now())
+        ..Watch::new(
+            &setup.resources.context.shared,
+            setup.stop,
+            setup.resources.context.shared.time().now(),
+        )
     }
 }
 

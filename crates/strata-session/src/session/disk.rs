@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use strata_model::TimeSource;
 
 /// The shortest period of measuring the files.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
@@ -134,20 +135,22 @@ pub(crate) struct DiskLimit {
     /// Size of files other than packets, such as metadata, at the last measurement \[byte\].
     besides: u64,
     next_look: Instant,
+    time: TimeSource,
 }
 
 impl DiskLimit {
     /// Creates a limit of `max` bytes on the files in `folder`.
-    pub(crate) fn new(max: u64, folder: &Path) -> DiskLimit {
-        DiskLimit { max, folder: folder.to_owned(), besides: 0, next_look: Instant::now() }
+    pub(crate) fn new(max: u64, folder: &Path, time: &TimeSource) -> DiskLimit {
+        let (next_look, time) = (time.now(), time.clone());
+        DiskLimit { max, folder: folder.to_owned(), besides: 0, next_look, time }
     }
 
     /// Returns whether the limit is reached. `packets`: size of all packets written so far \[byte\].
     pub(crate) fn is_reached(&mut self, packets: u64) -> bool {
-        let begin = Instant::now();
+        let begin = self.time.now();
         if begin >= self.next_look {
             self.besides = bytes(&self.folder, DEPTH_MAX).saturating_sub(packets);
-            let now = Instant::now();
+            let now = self.time.now();
             self.next_look = now + LOOK_PERIOD.max((now - begin) * LOOK_SHARE);
         }
         packets.saturating_add(self.besides) >= self.max
@@ -209,13 +212,18 @@ mod tests {
         fs::write(folder.join("a/b/stream"), [0; 500]).unwrap();
         std::os::unix::fs::symlink("/", folder.join("a/root")).unwrap();
         assert_eq!(bytes(&folder, DEPTH_MAX), 1500);
-        let mut limit = DiskLimit::new(2000, &folder);
+        let time = TimeSource::manual(0);
+        let mut limit = DiskLimit::new(2000, &folder, &time);
         assert!(!limit.is_reached(500) && limit.besides == 1000);
-        // They are not looked at again, however late it is by now.
-        limit.next_look += Duration::from_secs(3600);
+        // They are not looked at again before their time.
+        fs::write(folder.join("a/more"), [0; 400]).unwrap();
+        time.pause(LOOK_PERIOD - Duration::from_nanos(1));
         assert!(!limit.is_reached(999) && limit.is_reached(1000) && limit.is_reached(u64::MAX));
+        time.pause(Duration::from_nanos(1));
+        assert!(!limit.is_reached(500) && limit.besides == 1400);
+        assert!(!limit.is_reached(599) && limit.is_reached(600));
         fs::remove_dir_all(&folder).unwrap();
-        assert!(!DiskLimit::new(1, &folder).is_reached(0));
+        assert!(!DiskLimit::new(1, &folder, &TimeSource::manual(0)).is_reached(0));
     }
 
     #[test]
@@ -228,7 +236,7 @@ mod tests {
         assert_eq!((bytes(&folder, DEPTH_MAX), bytes(&folder, DEPTH_MAX + 1)), (7, 77));
         assert_eq!((bytes(&folder, 0), bytes(&folder.join("0/1/2/3/x"), 1)), (0, 0));
         // More packets than the files have: others have been removed.
-        let mut limit = DiskLimit::new(u64::MAX, &folder);
+        let mut limit = DiskLimit::new(u64::MAX, &folder, &TimeSource::manual(0));
         assert!(!limit.is_reached(u64::MAX - 1) && limit.besides == 0);
         fs::remove_dir_all(&folder).unwrap();
     }

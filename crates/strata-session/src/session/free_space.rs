@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use strata_model::TimeSource;
 
 use crate::session::disk::{LowSpace, MinFree};
 use crate::session::lock::lock;
@@ -25,6 +26,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The state of the disk's free space; see the module's comment.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
+    time: TimeSource,
     waits: AtomicBool,
     is_lacking: AtomicBool,
     state: Mutex<RoomState>,
@@ -53,6 +55,11 @@ pub struct NoRoomStatus {
 }
 
 impl Room {
+    /// Creates the state of a disk that is not full.
+    pub(crate) fn new(time: TimeSource) -> Room {
+        Room { time, ..Room::default() }
+    }
+
     /// Makes writers wait for free space from now on instead of failing. `min_free`: space to leave free.
     pub(crate) fn wait(&self, min_free: MinFree) {
         lock(&self.state).min_free = Some(min_free);
@@ -73,7 +80,7 @@ impl Room {
             return false;
         }
         if state.since.is_none() {
-            (state.why, state.since) = (why(), Some(Instant::now()));
+            (state.why, state.since) = (why(), Some(self.time.now()));
         }
         self.is_lacking.store(true, Ordering::Release);
         true
@@ -102,7 +109,7 @@ impl Room {
         });
         let mut state = lock(&self.state);
         let told = (!std::mem::replace(&mut state.is_told, true)).then(|| state.why.clone());
-        let is_over = state.since.is_none_or(|since| since.elapsed() >= RETRY);
+        let is_over = state.since.is_none_or(|since| self.time.elapsed(since) >= RETRY);
         drop(state);
         if is_enough && is_over {
             self.is_there();
@@ -114,7 +121,7 @@ impl Room {
         let mut state = lock(&self.state);
         if let Some(since) = state.since.take() {
             state.times += 1;
-            state.seconds += since.elapsed().as_secs_f64();
+            state.seconds += self.time.elapsed(since).as_secs_f64();
             state.is_told = false;
         }
         self.is_lacking.store(false, Ordering::Release);
@@ -123,7 +130,7 @@ impl Room {
     /// Returns the status of the disk if it is full.
     pub(crate) fn now(&self) -> Option<NoRoomStatus> {
         let state = lock(&self.state);
-        let seconds = state.since?.elapsed().as_secs_f64();
+        let seconds = self.time.elapsed(state.since?).as_secs_f64();
         Some(NoRoomStatus { why: state.why.clone(), seconds })
     }
 
@@ -150,34 +157,38 @@ mod tests {
 
     #[test]
     fn room_is_waited_for_until_there_is_enough_and_said_once() {
-        let room = Room::default();
+        let time = TimeSource::manual(0);
+        let room = Room::new(time.clone());
         assert!(!room.lacks(|| unreachable!()) && !room.is_lacking() && room.now().is_none());
         room.wait(MinFree::NONE);
         assert!(room.lacks(|| "a: full".into()) && room.lacks(|| unreachable!()));
         assert!(room.is_lacking());
         assert_eq!(room.now().unwrap().why, "a: full");
-        // Not at once, however late it is by now, and not with too little.
-        lock(&room.state).since = Some(Instant::now() + Duration::from_secs(3600));
+        // Not at once, and not with too little.
+        time.pause(RETRY - Duration::from_nanos(1));
         assert_eq!(room.look(Some((1 << 30, 1 << 40))).as_deref(), Some("a: full"));
         assert_eq!(room.look(Some((1 << 30, 1 << 40))), None);
         assert!(room.is_lacking());
-        let long_ago = Instant::now().checked_sub(2 * RETRY);
-        lock(&room.state).since = long_ago;
+        time.pause(Duration::from_nanos(1));
         assert_eq!(room.look(Some((ROOM_BYTES - 1, 1 << 40))), None);
         assert!(room.is_lacking());
         assert_eq!(room.look(Some((1 << 20, 8 << 20))), None);
         assert!(!room.is_lacking() && room.now().is_none());
-        assert!(room.remark().unwrap().contains("once"), "{:?}", room.remark());
+        let remark = room.remark().unwrap();
+        assert!(remark.contains("once") && remark.contains("for 1.0 s in all"), "{remark}");
         room.lacks(|| "b: full".into());
+        time.pause(Duration::from_secs(3600));
+        assert_eq!(room.now().unwrap().seconds, 3600.0);
         room.end();
         assert!(!room.is_lacking() && !room.lacks(|| unreachable!()));
         let remark = room.remark().unwrap();
-        assert!(remark.contains("2 times") && remark.contains("b: full"), "{remark}");
+        assert!(remark.contains("2 times, for 3601.0 s") && remark.contains("b: full"), "{remark}");
     }
 
     #[test]
     fn what_others_need_is_no_room() {
-        let room = Room::default();
+        let time = TimeSource::manual(0);
+        let room = Room::new(time.clone());
         let space = |mib: u64| Some((mib << 20, 1000 << 20));
         // Who does not wait for room is told nothing.
         assert_eq!(room.look(space(0)), None);
@@ -188,7 +199,7 @@ mod tests {
         assert!(why.contains("4.9 %") && why.contains("--min-free=5%"), "{why}");
         assert!(room.is_lacking());
         // As much more as it needs to go on for a while.
-        lock(&room.state).since = Instant::now().checked_sub(2 * RETRY);
+        time.pause(RETRY);
         assert_eq!(room.look(space(53)), None);
         assert!(room.is_lacking());
         assert_eq!(room.look(space(54)), None);

@@ -32,7 +32,6 @@ use std::sync::{Arc, Mutex};
 use strata_collect::{Keep, Output};
 use strata_filter::{DurationError, DurationSplit, Filter};
 use strata_kernel::CallStacks;
-use strata_model::TimeSource;
 use strata_user::Outcome;
 
 use crate::daemon::persistent_kernel::PersistentChannel;
@@ -57,8 +56,6 @@ pub(crate) struct Context {
     pub(crate) output: Arc<Mutex<dyn Output>>,
     /// The destination of packets: the output, or the buffers until a snapshot is taken.
     pub(crate) keep: Keep,
-    /// Time by which the threads of layers pause and wait.
-    pub(crate) time: TimeSource,
     /// Notes about the slots in programs, for a session that is restored after a kill; `None` if there are none.
     pub(crate) slots: Option<ChannelSlots>,
     /// Notes about recording that continues in the kernel after a kill; `None` if nothing does.

@@ -86,7 +86,8 @@ impl Resources {
     ) -> Result<Resources, SessionError> {
         let system = |what| move |source| SessionError::System { what, source };
         let stamp = TimeStamp::now().map_err(system("tell the time"))?;
-        let shared = Shared::within(memory).map_err(system("make an eventfd"))?;
+        let shared =
+            Shared::within(memory, TimeSource::machine()).map_err(system("make an eventfd"))?;
         if let Some(max) = options.max_memory {
             shared.memory().limit(max);
         }
@@ -128,7 +129,8 @@ impl Resources {
             }
         }
         let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
-        let rotations = folder.clone().map(|parts| Rotations::new(parts, options.rotation));
+        let rotations =
+            folder.clone().map(|parts| Rotations::new(parts, options.rotation, shared.time()));
         let rotations = rotations.map(RefCell::new);
         let context = Arc::new(Context {
             shared,
@@ -143,7 +145,6 @@ impl Resources {
                 true => Keep::Hold,
                 false => Keep::Write { flush: options.flush },
             },
-            time: TimeSource::machine(),
             slots: None,
             kept: None,
             is_again: false,

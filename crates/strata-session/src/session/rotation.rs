@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use strata_collect::Output;
+use strata_model::TimeSource;
 
 use crate::options::Rotation;
 use crate::output::chunks::ChunksOutput;
@@ -68,8 +69,12 @@ pub(crate) struct Rotations {
 
 impl Rotations {
     /// Creates the state for rotations of the chunks `parts`.
-    pub(crate) fn new(chunks: Arc<Mutex<ChunksOutput>>, rotation: Rotation) -> Rotations {
-        let now = Instant::now();
+    pub(crate) fn new(
+        chunks: Arc<Mutex<ChunksOutput>>,
+        rotation: Rotation,
+        time: &TimeSource,
+    ) -> Rotations {
+        let now = time.now();
         let (asked, running, has_told) = (Vec::new(), None, false);
         let (flush_in, since, not_before) = (None, now, now);
         Rotations { chunks, rotation, asked, flush_in, running, has_told, since, not_before }
@@ -110,7 +115,7 @@ impl Rotations {
     ) {
         if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
             let failed = joined(self.running.take(), shared);
-            self.since = Instant::now();
+            self.since = shared.time().now();
             if failed.is_some() {
                 self.not_before = self.since + RETRY;
             }
@@ -133,7 +138,7 @@ impl Rotations {
 
     fn is_due(&mut self, shared: &Shared) -> bool {
         let Rotation { size, time_ms, .. } = self.rotation;
-        let now = Instant::now();
+        let now = shared.time().now();
         if (size.is_none() && time_ms.is_none())
             || now < self.not_before
             || self.is_early()

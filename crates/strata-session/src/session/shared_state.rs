@@ -30,6 +30,7 @@ use rustix::event::{eventfd, EventfdFlags};
 use serde::Serialize;
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
+use strata_model::TimeSource;
 use strata_remote::Link;
 
 use crate::report::{Counts, Demand, Discarded, EndReason, StreamLoss};
@@ -45,6 +46,8 @@ const NO_HISTORY: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Shared {
     wake: OwnedFd,
+    /// The time by which all threads of the session pause and wait, and by which its rules about time go.
+    time: TimeSource,
     began: Instant,
     lagged: AtomicBool,
     stopping: AtomicBool,
@@ -149,17 +152,24 @@ impl Shared {
     /// The system's error on creating the event descriptor.
     #[cfg(test)]
     pub(crate) fn new() -> io::Result<Arc<Shared>> {
-        Shared::within(Arc::default())
+        Shared::by_time(TimeSource::machine())
     }
 
-    /// Creates the state, with a budget for the memory of buffers.
+    /// # Errors
+    /// The system's error on creating the event descriptor.
+    #[cfg(test)]
+    pub(crate) fn by_time(time: TimeSource) -> io::Result<Arc<Shared>> {
+        Shared::within(Arc::default(), time)
+    }
+
+    /// Creates the state, with a budget for the memory of buffers, and the time of all threads.
     ///
     /// # Errors
     /// The system's error on creating the event descriptor.
-    pub(crate) fn within(memory: Arc<Budget>) -> io::Result<Arc<Shared>> {
+    pub(crate) fn within(memory: Arc<Budget>, time: TimeSource) -> io::Result<Arc<Shared>> {
         Ok(Arc::new(Shared {
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            began: Instant::now(),
+            began: time.now(),
             lagged: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -174,8 +184,14 @@ impl Shared {
             memory,
             must_wait: AtomicBool::new(false),
             link: OnceLock::new(),
-            room: Room::default(),
+            room: Room::new(time.clone()),
+            time,
         }))
+    }
+
+    /// Returns the time of the session's threads.
+    pub(crate) fn time(&self) -> &TimeSource {
+        &self.time
     }
 
     /// Returns a descriptor that becomes readable when the session stops.
@@ -213,7 +229,7 @@ impl Shared {
     /// Returns an upper bound on the number of records that a process with `streams` streams can have written: one per
     /// nanosecond on every CPU since the session began.
     pub(crate) fn possible_records(&self, streams: u32) -> u64 {
-        let each = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let each = u64::try_from(self.time.elapsed(self.began).as_nanos()).unwrap_or(u64::MAX);
         each.saturating_mul(streams.max(1).into())
     }
 

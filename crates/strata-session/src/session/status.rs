@@ -1,6 +1,6 @@
 //! The status of a session, which it returns on request.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -270,8 +270,8 @@ pub(crate) fn recorded_events(layers: &[LayerStatus]) -> Option<u64> {
 /// Facts for a status that neither the resources nor the layers of a session have.
 pub(crate) struct StatusFacts<'a> {
     pub(crate) state: SessionState,
-    /// Time of the session's first start.
-    pub(crate) since: Option<Instant>,
+    /// Time since the session's first start.
+    pub(crate) age: Option<Duration>,
     pub(crate) command: Option<u32>,
     /// True for a flight recorder.
     pub(crate) holds: bool,
@@ -328,7 +328,7 @@ impl StatusFacts<'_> {
         let history = layers.iter().filter_map(|layer| layer.history_seconds).reduce(f64::min);
         Status {
             state: self.state,
-            seconds: self.since.map(|since| since.elapsed().as_secs_f64()),
+            seconds: self.age.map(|age| age.as_secs_f64()),
             has_plan: true,
             command: self.command,
             mode: if self.holds { "snapshot" } else { "files" },

@@ -154,7 +154,7 @@ impl Layer for NumberLayer {
         assert!(orders.send(PumpOrder::Take(self.arrival.take().unwrap())).is_ok());
         self.orders = Some(orders);
         let (voice, keep) = (self.voice.clone(), self.context.keep);
-        let time = self.context.time.clone();
+        let time = self.context.shared.time().clone();
         let pump = move || Pump::new(receiver, &voice, keep, time).run();
         self.moving = spawn("test", Work::Everything, &self.context.shared, pump);
     }
@@ -320,7 +320,8 @@ fn rotated_trace_has_each_record_in_one_part() {
     let mut context = context_of(Nowhere, Keep::Write { flush: Duration::from_millis(1) });
     Arc::get_mut(&mut context).unwrap().output = Arc::clone(&parts) as Arc<_>;
     let bench = bench(context, LossMode::Discard);
-    let mut rotations = Rotations::new(Arc::clone(&parts), Rotation::default());
+    let mut rotations =
+        Rotations::new(Arc::clone(&parts), Rotation::default(), bench.context.shared.time());
     let [is_over, written, refused] = [(); 3].map(|()| AtomicU64::new(0));
     let (is_over, written, refused) = (&is_over, &written, &refused);
     let mut folders = Vec::new();

@@ -11,10 +11,10 @@
 //! The order decides what is reported if several reasons come at once. A command that has ended may have descendants
 //! that still run; a notice says so once.
 //!
-//! Progress notices are sent every [`PROGRESS_PERIOD`]. Only `pause` sleeps, so unit tests call `look` alone.
+//! Progress notices are sent every [`PROGRESS_PERIOD`]. Only `pause` waits, by the session's [`strata_model::TimeSource`]:
+//! unit tests let hours go by, or call `look` alone.
 
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::record::command::Running;
@@ -72,7 +72,7 @@ impl<'a> Watch<'a> {
             has_told_of_descendants: false,
             has_told_of_layer: false,
             begin,
-            next_progress: Instant::now(),
+            next_progress: shared.time().now(),
             asked: 0,
             state: SessionState::default(),
             elapsed: Duration::ZERO,
@@ -144,7 +144,7 @@ impl<'a> Watch<'a> {
             let is_broken = broken(notify);
             let end = self
                 .look(is_broken, notify)
-                .or_else(|| self.pause(notify, &mut |time| thread::sleep(time)));
+                .or_else(|| self.pause(notify, &mut |time| self.shared.time().pause(time)));
             if let Some(end) = end {
                 return end;
             }
@@ -157,7 +157,7 @@ impl<'a> Watch<'a> {
         is_broken: bool,
         notify: &mut dyn FnMut(Notice),
     ) -> Option<EndReason> {
-        let now = Instant::now();
+        let now = self.shared.time().now();
         if self.shared.has_failed() || is_broken {
             return Some(EndReason::Failure);
         }
@@ -193,7 +193,9 @@ impl<'a> Watch<'a> {
         notify: &mut dyn FnMut(Notice),
         wait: &mut dyn FnMut(Duration),
     ) -> Option<EndReason> {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(self.shared.time().now()));
         let time = left.map_or(LOOK_PERIOD, |left| LOOK_PERIOD.min(left));
         let Some(running) = &mut self.running else {
             wait(time);

@@ -117,7 +117,7 @@ impl Bench {
             None => Clock::new(),
         };
         let of_context = Arc::get_mut(&mut context).unwrap();
-        (of_context.slots, of_context.time) = (slots, time);
+        (of_context.slots, of_context.shared) = (slots, Shared::by_time(time).unwrap());
         let voice = context.shared.add_layer(USER);
         Bench {
             spec: Arc::new(SessionSpec {

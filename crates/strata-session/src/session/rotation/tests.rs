@@ -1,17 +1,20 @@
 //! Tests of automatic rotation, and of its effects on chunks.
 
 use strata_collect::Monitor;
-use strata_model::Counts;
+use strata_model::{Counts, TimeSource};
 
 use super::*;
 use crate::output::retention::Retention;
 use crate::report::USER;
 use crate::scratch_tests::Scratch;
+use crate::session::disk::MinFree;
 
 /// The rotations of a session, with a way to set what was recorded.
 struct Bench {
     rotations: Rotations,
     shared: Arc<Shared>,
+    /// Moved by hand.
+    time: TimeSource,
     recorded: Box<dyn Fn(u64, u64)>,
     _scratch: Scratch,
 }
@@ -22,13 +25,14 @@ fn bench(name: &str, rotation: Rotation, is_early: bool) -> Bench {
     let chunks = ChunksOutput::new(root, "20260131-120000");
     let mut chunks = if is_early { chunks.early() } else { chunks };
     chunks.begin((rotation, Retention::default()), None).unwrap();
-    let shared = Shared::new().unwrap();
+    let time = TimeSource::manual(0);
+    let shared = Shared::by_time(time.clone()).unwrap();
     let voice = shared.add_layer(USER);
     let recorded = move |records, bytes| {
         voice.set_counts(&Counts { records, bytes, ..Counts::default() });
     };
-    let rotations = Rotations::new(Arc::new(Mutex::new(chunks)), rotation);
-    Bench { rotations, shared, recorded: Box::new(recorded), _scratch: scratch }
+    let rotations = Rotations::new(Arc::new(Mutex::new(chunks)), rotation, &time);
+    Bench { rotations, shared, time, recorded: Box::new(recorded), _scratch: scratch }
 }
 
 const NEVER: u64 = 366 * 24 * 3_600_000;
@@ -56,21 +60,39 @@ fn rotation_is_due_by_size_or_time_and_only_where_something_was_recorded() {
         (bench.recorded)(records, bytes);
         let found = bench.rotations.is_due(&bench.shared);
         assert_eq!(found, wanted, "{rotation:?} {is_early} {records} {bytes}");
-        bench.rotations.not_before = Instant::now() + 100 * RETRY;
+        bench.rotations.not_before = bench.time.now() + RETRY;
         assert!(!bench.rotations.is_due(&bench.shared), "one has failed just now");
+        bench.time.pause(RETRY);
+        assert_eq!(bench.rotations.is_due(&bench.shared), wanted, "and the next is due as before");
     }
 }
 
 #[test]
-fn time_of_a_part_begins_anew_as_long_as_nothing_is_in_it() {
-    let mut bench = bench("since", Rotation { time_ms: Some(0), ..Rotation::default() }, false);
-    let before = bench.rotations.since;
-    assert!(!bench.rotations.is_due(&bench.shared) && bench.rotations.since >= before);
+fn time_of_a_chunk_begins_anew_as_long_as_nothing_is_in_it() {
+    let (minute, moment) = (Duration::from_secs(60), Duration::from_nanos(1));
+    let mut bench =
+        bench("since", Rotation { time_ms: Some(60_000), ..Rotation::default() }, false);
+    // Nothing in it for an hour, looked at each minute.
+    for _ in 0..60 {
+        bench.time.pause(minute);
+        assert!(!bench.rotations.is_due(&bench.shared));
+    }
+    bench.time.pause(minute - moment);
     (bench.recorded)(1, 1);
-    bench.rotations.rotation.time_ms = Some(NEVER);
-    let since = bench.rotations.since;
+    assert!(!bench.rotations.is_due(&bench.shared), "a minute since it was last found empty");
+    bench.time.pause(moment);
+    assert!(bench.rotations.is_due(&bench.shared));
+}
+
+#[test]
+fn rotation_waits_while_the_disk_is_full() {
+    let mut bench = bench("room", Rotation { size: Some(100), ..Rotation::default() }, false);
+    (bench.recorded)(1, 100);
+    bench.shared.room().wait(MinFree::NONE);
+    assert!(bench.shared.room().lacks(|| "full".into()));
     assert!(!bench.rotations.is_due(&bench.shared));
-    assert_eq!(bench.rotations.since, since, "what is in it counts from there");
+    bench.shared.room().is_there();
+    assert!(bench.rotations.is_due(&bench.shared));
 }
 
 #[test]

@@ -8,10 +8,11 @@ use crate::session::disk::MinFree;
 use std::ffi::OsString;
 use std::io;
 use strata_collect::Monitor;
+use strata_model::TimeSource;
 
 /// Returns a watch without processes or limits, which nothing ends.
 fn watch<'a>(shared: &'a Shared, stop: &'a Stop) -> Watch<'a> {
-    Watch::new(shared, stop, Instant::now())
+    Watch::new(shared, stop, shared.time().now())
 }
 
 fn start(command: &[&str]) -> Running {
@@ -42,8 +43,8 @@ fn end_that_is_looked_at_first_is_the_one_that_is_told() {
     // All of them at once; each round takes the first one away.
     shared.set_nobody_left(true);
     stop.request(libc::SIGINT);
-    all.limit = Some((100, DiskLimit::new(100, &scratch.0)));
-    all.deadline = Some(Instant::now());
+    all.limit = Some((100, DiskLimit::new(100, &scratch.0, shared.time())));
+    all.deadline = Some(shared.time().now());
     let broken = all.wait(&mut |_| (), &mut |_| true);
     assert_eq!(broken, EndReason::Failure);
     assert_eq!(ended(&mut all).0, EndReason::Duration);
@@ -57,8 +58,50 @@ fn end_that_is_looked_at_first_is_the_one_that_is_told() {
     all.stop = &quiet;
     assert_eq!(ended(&mut all).0, EndReason::Processes);
     shared.fail("x".into());
-    all.deadline = Some(Instant::now());
+    all.deadline = Some(shared.time().now());
     assert_eq!(ended(&mut all).0, EndReason::Failure);
+}
+
+/// An hour of waiting, which takes no time: it ends at its deadline, with a notice for each quarter of a second.
+#[test]
+fn deadline_ends_the_wait_and_progress_is_noted_until_then() {
+    let time = TimeSource::manual(0);
+    let (shared, stop) = (Shared::by_time(time.clone()).unwrap(), Stop::new());
+    let mut watch = watch(&shared, &stop);
+    let hour = Duration::from_secs(3600) + Duration::from_millis(30);
+    watch.deadline = Some(watch.begin + hour);
+    let (end, notices) = ended(&mut watch);
+    assert_eq!(end, EndReason::Duration);
+    // The last wait is the rest, and not a whole period.
+    assert_eq!(time.elapsed(watch.begin), hour);
+    let progress: Vec<Duration> = notices
+        .iter()
+        .map(|notice| match notice {
+            Notice::Progress(progress) => progress.elapsed,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(progress.len(), 4 * 3600 + 1);
+    let last = Duration::from_secs(3600);
+    assert_eq!(
+        (progress[0], progress[1], progress[14_400]),
+        (Duration::ZERO, PROGRESS_PERIOD, last)
+    );
+}
+
+/// Files other than packets are measured at their period, so that a trace which only grows in these ends as well.
+#[test]
+fn limit_is_reached_by_what_others_write_once_it_is_measured() {
+    let scratch = Scratch::new("watch-others");
+    let time = TimeSource::manual(0);
+    let (shared, stop) = (Shared::by_time(time.clone()).unwrap(), Stop::new());
+    let mut watch = watch(&shared, &stop);
+    watch.limit = Some((100, DiskLimit::new(100, &scratch.0, shared.time())));
+    assert_eq!(watch.look(false, &mut |_| ()), None);
+    std::fs::write(scratch.0.join("metadata"), [0; 100]).unwrap();
+    assert_eq!(ended(&mut watch).0, EndReason::Size { max_bytes: 100 });
+    let waited = time.elapsed(watch.begin);
+    assert!(waited > Duration::ZERO && waited <= Duration::from_secs(1), "{waited:?}");
 }
 
 #[test]
@@ -88,7 +131,7 @@ fn limit_that_is_not_reached_lets_the_session_go_on() {
     let scratch = Scratch::new("watch-limit");
     let (shared, stop) = (Shared::new().unwrap(), Stop::new());
     let mut watch = watch(&shared, &stop);
-    watch.limit = Some((1000, DiskLimit::new(1000, &scratch.0)));
+    watch.limit = Some((1000, DiskLimit::new(1000, &scratch.0, shared.time())));
     let counts = |bytes| crate::report::Counts { bytes, ..Default::default() };
     let (user, kernel) = (shared.add_layer(USER), shared.add_layer(KERNEL));
     user.set_counts(&counts(999));
