@@ -58,7 +58,8 @@ pub use pump::{Arrival, Keep, Pump, PumpOrder, ENDED_MAX};
 pub use sink::{Body, HiddenStreams, MemoryReader, Sink, WrittenTrace};
 pub use snapshot::{HeldTrace, SnapshotSpan};
 pub use source::{
-    Finish, Grown, Monitor, OpenedTrace, Source, TellClasses, TracePoint, WriteBefore,
+    BufferState, Finish, Grown, Monitor, OpenedTrace, ProgramSource, Source, TellClasses,
+    TracePoint, WriteBefore,
 };
 pub use stats::{counts_of, StreamStats};
 pub use strata_model::{Counts, Discarded, StreamLoss};

@@ -44,7 +44,7 @@ use crate::growing_metadata::Kinds;
 use crate::output::Output;
 use crate::sink::WrittenTrace;
 use crate::snapshot::{self, HeldTrace, SnapshotSpan};
-use crate::source::{Finish, Monitor, OpenedTrace, Source, TracePoint};
+use crate::source::{BufferState, Finish, Monitor, OpenedTrace, Source, TracePoint};
 use crate::stats::{counts_of, held_of, StreamStats};
 use crate::streams::Streams;
 
@@ -145,6 +145,8 @@ pub struct Pump<'a, S> {
     closed: Counts,
     /// Discards of closed sources, by CPU.
     closed_losses: Vec<StreamLoss>,
+    /// How full the fullest stream was at the last look \[%\].
+    fill: u8,
     /// Output to which a rotation could not move all traces yet, because the disk was full.
     uncut: Option<Arc<Mutex<dyn Output>>>,
 }
@@ -173,6 +175,7 @@ impl<'a, S: Source> Pump<'a, S> {
             next_count: now,
             closed: Counts::default(),
             closed_losses: Vec::new(),
+            fill: 0,
             uncut: None,
         }
     }
@@ -198,7 +201,8 @@ impl<'a, S: Source> Pump<'a, S> {
             }
         }
         self.monitor.set_counts(&self.closed);
-        self.monitor.set_losses(self.closed_losses);
+        let losses = self.closed_losses;
+        self.monitor.set_buffers(BufferState { losses, fill: self.fill, history: None });
         self.closed
     }
 
@@ -359,8 +363,8 @@ impl<'a, S: Source> Pump<'a, S> {
         };
         let mut index = 0;
         while index < self.sources.len() {
-            let source = &self.sources[index].source;
-            if source.has_ended() && (left > 0 || source.must_go()) {
+            let source = &mut self.sources[index].source;
+            if source.has_ended() && (left > 0 || must_go(source)) {
                 left = left.saturating_sub(1);
                 let pumped = match self.keep {
                     Keep::Write { .. } => self.sources.swap_remove(index),
@@ -448,11 +452,11 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
-    /// Reports how full the buffers are, before packets are taken and as often as counts are reported.
+    /// Notes how full the buffers are, before packets are taken and as often as counts are reported.
     fn look_at_fill(&mut self) {
         if self.time.now() >= self.next_count {
             let fills = self.sources.iter_mut().filter_map(|one| Some(one.streams()?.fill()));
-            self.monitor.set_fill(fills.max().unwrap_or(0));
+            self.fill = fills.max().unwrap_or(0);
         }
     }
 
@@ -466,7 +470,7 @@ impl<'a, S: Source> Pump<'a, S> {
         let mut history = None;
         for pumped in &mut self.sources {
             let counts = pumped.counts();
-            if pumped.source.is_possible(&counts) {
+            if is_possible(&mut pumped.source, &counts) {
                 pumped.tell_events(self.monitor);
                 history = [history, pumped.history(now)].into_iter().flatten().min();
                 sum.add(&counts);
@@ -474,9 +478,18 @@ impl<'a, S: Source> Pump<'a, S> {
             }
         }
         self.monitor.set_counts(&sum);
-        self.monitor.set_losses(losses);
-        self.monitor.set_history(history);
+        self.monitor.set_buffers(BufferState { losses, fill: self.fill, history });
     }
+}
+
+/// Returns whether a source has to be closed although a snapshot may want it.
+fn must_go<S: Source>(source: &mut S) -> bool {
+    source.program().is_some_and(|program| program.must_go())
+}
+
+/// Returns whether the counts of a source are believed.
+fn is_possible<S: Source>(source: &mut S, counts: &Counts) -> bool {
+    source.program().is_none_or(|program| program.is_possible(counts))
 }
 
 /// Ends the whole recording or only this source, depending on the kind of the error.
@@ -491,7 +504,7 @@ fn failed<S: Source>(monitor: &dyn Monitor, pumped: &mut Pumped<S>, error: &Erro
 impl<S: Source> Pumped<S> {
     fn new(Arrival { mut source, channel }: Arrival<S>) -> Pumped<S> {
         let nr_streams = channel.nr_streams();
-        let streams = match source.left() {
+        let streams = match source.program().and_then(|program| program.left()) {
             Some(left) => Streams::left(channel, &left),
             None => Streams::new(channel),
         };
@@ -511,9 +524,14 @@ impl<S: Source> Pumped<S> {
         }
     }
 
+    /// Returns whether the source's packets have to stay in its buffers for now.
+    fn must_wait(&mut self) -> bool {
+        self.source.program().is_some_and(|program| program.must_wait())
+    }
+
     /// Writes whole packets. Returns their number.
     fn poll(&mut self) -> Result<u64, Error> {
-        match self.source.must_wait() {
+        match self.must_wait() {
             true => Ok(0),
             false => self.with_collector(|collector, describe| collector.poll(describe)),
         }
@@ -521,7 +539,7 @@ impl<S: Source> Pumped<S> {
 
     /// Writes whole packets and the published part of the sub-buffers being filled. Returns the number of packets.
     fn flush(&mut self, period: Duration) -> Result<u64, Error> {
-        match self.source.must_wait() {
+        match self.must_wait() {
             true => Ok(0),
             false => {
                 let moved = self.with_collector(|collector, describe| {
@@ -732,7 +750,7 @@ impl<S: Source> Pumped<S> {
         let trace = self.leave();
         counts.metadata_bytes = self.metadata_bytes;
         self.output = SourceOutput::Closed;
-        if self.source.is_possible(&counts) {
+        if is_possible(&mut self.source, &counts) {
             self.tell_events(monitor);
         }
         let mut losses = Vec::new();

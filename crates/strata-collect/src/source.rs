@@ -57,9 +57,8 @@ pub trait Source: Send {
     /// True if a trace begins when it is opened; otherwise it begins with the first record.
     const BEGINS_AT_ONCE: bool = false;
 
-    /// Files that may already have records of the channel, because a killed recorder has read it. Called once, before
-    /// any packet is read.
-    fn left(&mut self) -> Option<LeftFiles> {
+    /// Returns the additional abilities of a source whose producer is one program.
+    fn program(&mut self) -> Option<&mut dyn ProgramSource> {
         None
     }
 
@@ -97,18 +96,8 @@ pub trait Source: Send {
     /// Returns new metadata if records may have event record classes that the last metadata do not describe.
     fn describe(&mut self) -> Option<String>;
 
-    /// Returns whether packets have to stay in the buffers for now.
-    fn must_wait(&self) -> bool {
-        false
-    }
-
     /// Returns whether producers have ended, so that the remaining records are written and the source is closed.
     fn has_ended(&self) -> bool;
-
-    /// Returns whether the source has ended and must not be held for a snapshot, because its memory is needed.
-    fn must_go(&self) -> bool {
-        false
-    }
 
     /// State of the producers at the end.
     fn producer(&self) -> ProducerState;
@@ -126,16 +115,40 @@ pub trait Source: Send {
     /// that is left on the trace.
     fn cut(&mut self, trace: WrittenTrace) -> Finish;
 
-    /// Returns whether `counts` are possible. A hostile program may claim any counts, and must not hide those of other
-    /// programs that way.
-    fn is_possible(&self, _counts: &Counts) -> bool {
-        true
-    }
-
     /// Ends the source, whose channel is unmapped already. `counts` are its counts in all traces. `losses` are the
     /// discards of each stream in all traces, with their times. `trace` is the last trace, if anything was recorded
     /// since the last [`Source::cut`]. Returns the counts as they are to be reported.
     fn close(self, counts: Counts, losses: &[StreamLoss], trace: Option<WrittenTrace>) -> Counts;
+}
+
+/// Capability of a source whose producer is one program: it may be hostile, it ends before the recording does, and what it
+/// has described grows while it is read.
+pub trait ProgramSource {
+    /// Files that may already have records of the channel, because a killed recorder has read it. Called once, before
+    /// any packet is read.
+    fn left(&mut self) -> Option<LeftFiles>;
+
+    /// Returns whether packets have to stay in the buffers for now.
+    fn must_wait(&self) -> bool;
+
+    /// Returns whether the source has ended and must not be held for a snapshot, because its memory is needed.
+    fn must_go(&self) -> bool;
+
+    /// Returns whether `counts` are possible. A hostile program may claim any counts, and must not hide those of other
+    /// programs that way.
+    fn is_possible(&self, counts: &Counts) -> bool;
+}
+
+/// The state of a pump's buffers at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct BufferState {
+    /// The discards of each CPU's streams, with their times.
+    pub losses: Vec<StreamLoss>,
+    /// How full the fullest stream of all sources was just before its packets were taken \[%\].
+    pub fill: u8,
+    /// How far back the buffers of a flight recorder reach at the present rate; `None` if nothing is recorded at present,
+    /// or if packets are written as they arrive.
+    pub history: Option<Duration>,
 }
 
 /// Receives the reports of a pump.
@@ -165,16 +178,8 @@ pub trait Monitor: Send + Sync {
     /// Sets the counts so far.
     fn set_counts(&self, counts: &Counts);
 
-    /// Sets the discards of each CPU's streams, with their times.
-    fn set_losses(&self, _losses: Vec<StreamLoss>) {}
-
-    /// Sets how full the fullest stream of all sources was just before its packets were taken \[%\]. Called as often as
-    /// [`Monitor::set_counts`].
-    fn set_fill(&self, _percent: u8) {}
-
-    /// Sets how far back the buffers of a flight recorder reach at the present rate; `None` if nothing is recorded at
-    /// present, or if packets are written as they arrive.
-    fn set_history(&self, _reach: Option<Duration>) {}
+    /// Sets the state of the buffers. Called as often as [`Monitor::set_counts`].
+    fn set_buffers(&self, _state: BufferState) {}
 
     /// Adds events, recorded or not, of all sources whose counts are possible.
     fn add_events(&self, _events: u64) {}

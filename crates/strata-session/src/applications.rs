@@ -53,7 +53,8 @@ use crate::plan::PlanError;
 use crate::record::command::Running;
 use crate::report::{Buffers, LayerReport, NotReached, Report, EVERY_TRACEPOINT, USER};
 use crate::session::layer::{
-    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerRule, LayerStatus, Tell, Wanted,
+    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerRule, LayerStatus, ProcessLayer,
+    Tell, Wanted,
 };
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
@@ -286,11 +287,7 @@ impl Applications {
     }
 }
 
-impl Layer for Applications {
-    fn rights(&self) -> Work {
-        Work::Applications
-    }
-
+impl ProcessLayer for Applications {
     fn inheritance(&self) -> Inheritance<'_> {
         let Some(TracedPrograms::Command { launch, generation, .. }) = &self.who else {
             return Inheritance::default();
@@ -301,6 +298,24 @@ impl Layer for Applications {
             environment: vec![(ENVIRONMENT.into(), environment.into())],
             keep_open: vec![launch.child_fd()],
         }
+    }
+
+    fn admit(&mut self, tell: &mut Tell<'_>) {
+        let Some(mut registry) = self.registry.take() else { return };
+        registry.begin(tell);
+        let shared = self.sources.voice.shared();
+        // If the thread cannot be created, the registry is freed here, and the pump ends.
+        self.keeping = spawn("strata-registry", Work::Applications, shared, move || registry.run());
+    }
+}
+
+impl Layer for Applications {
+    fn rights(&self) -> Work {
+        Work::Applications
+    }
+
+    fn processes(&mut self) -> Option<&mut dyn ProcessLayer> {
+        Some(self)
     }
 
     fn start(&mut self) {
@@ -359,18 +374,6 @@ impl Layer for Applications {
         self.moving = spawn("strata-mover", Work::Files, &shared, move || {
             Pump::new(receiver, &voice, keep, time).run()
         });
-    }
-
-    fn admit(&mut self, tell: &mut Tell<'_>) {
-        let Some(mut registry) = self.registry.take() else { return };
-        registry.begin(tell);
-        let shared = self.sources.voice.shared();
-        // If the thread cannot be created, the registry is freed here, and the pump ends.
-        self.keeping = spawn("strata-registry", Work::Applications, shared, move || registry.run());
-    }
-
-    fn knows_processes(&self) -> bool {
-        true
     }
 
     fn is_broken(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::output::folder::below;
 use crate::record::command::Running;
 use crate::report::{Buffers, EndReason};
 use crate::session::layer::{
-    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerStatus, Tell,
+    Context, EndedProgram, Inheritance, Layer, LayerEnd, LayerStatus, ProcessLayer, Tell,
 };
 use crate::session::privileges::Work;
 use crate::session::threads::{joined, spawn, Ask, Cut};
@@ -84,11 +84,12 @@ impl Session {
             self.ask_with(Work::Applications);
         }
         new.iter_mut().for_each(|(layer, _)| layer.start());
-        let running = launch(&inheritance(new.iter().map(|(layer, _)| layer)))?;
+        let running = launch(&inheritance(new.iter_mut().map(|(layer, _)| layer)))?;
         // All layers' buffers are read before any layer takes its time to search for processes.
         new.iter_mut().for_each(|(layer, _)| layer.begun(running.as_ref()));
         new.iter_mut().for_each(|(layer, _)| layer.run());
-        new.iter_mut().for_each(|(layer, _)| layer.admit(tell));
+        let of_processes = new.iter_mut().filter_map(|(layer, _)| layer.processes());
+        of_processes.for_each(|layer| layer.admit(tell));
         for (layer, folder) in new {
             self.layers.push(layer);
             self.folders.push(folder);
@@ -120,8 +121,8 @@ impl Session {
     }
 
     /// Returns whether all layers notice the end of all processes that were named by number.
-    pub(crate) fn knows_processes(&self) -> bool {
-        self.layers.iter().all(|layer| layer.knows_processes())
+    pub(crate) fn knows_processes(&mut self) -> bool {
+        self.layers.iter_mut().all(|layer| layer.processes().is_some())
     }
 
     /// Makes each layer update which processes are tracked. Returns recorded programs that have ended since the last
@@ -166,9 +167,11 @@ impl Session {
 pub(crate) type Launch<'l> =
     dyn FnMut(&Inheritance<'_>) -> Result<Option<Running>, SessionError> + 'l;
 
-fn inheritance<'l>(layers: impl Iterator<Item = &'l Box<dyn Layer>>) -> Inheritance<'l> {
+fn inheritance<'l>(layers: impl Iterator<Item = &'l mut Box<dyn Layer>>) -> Inheritance<'l> {
     let mut all = Inheritance::default();
-    for of in layers.map(|layer| layer.inheritance()) {
+    for layer in layers.filter_map(|layer| layer.processes()) {
+        let layer: &'l dyn ProcessLayer = layer;
+        let of = layer.inheritance();
         all.environment.extend(of.environment);
         all.keep_open.extend(of.keep_open);
     }

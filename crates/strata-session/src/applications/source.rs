@@ -28,8 +28,8 @@ use std::time::Instant;
 
 use strata_collect::{
     Collector, Counts, Directory, Error, Finish, LeftFiles, Monitor, OpenedTrace, Output,
-    ProducerState, Sink, Source, StreamLoss, TellClasses, TraceIdentity, TracePoint, WriteBefore,
-    WrittenTrace,
+    ProducerState, ProgramSource, Sink, Source, StreamLoss, TellClasses, TraceIdentity, TracePoint,
+    WriteBefore, WrittenTrace,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::environment::ProcessKnowledge;
@@ -396,7 +396,7 @@ fn metadata(
     (context.machine.metadata(&of, session.events()), has_code)
 }
 
-impl Source for ProcessSource {
+impl ProgramSource for ProcessSource {
     fn left(&mut self) -> Option<LeftFiles> {
         let before = &self.of.context.before;
         if !self.is_of_before || before.is_empty() {
@@ -411,6 +411,32 @@ impl Source for ProcessSource {
         let traces = before.iter().flat_map(|one| traces_of(&one.join(USER), pid));
         let folders = traces.take(TRACES_LOOKED_AT).collect();
         Some(LeftFiles { folders, name: STREAMS, class })
+    }
+
+    /// Returns whether packets must wait: the process has new kinds of event records, and its metadata were rewritten
+    /// only recently.
+    fn must_wait(&self) -> bool {
+        let selected = self.traced.selected();
+        self.described.is_some_and(|described| described as u64 != selected)
+            && !self.pace.is_due(Instant::now())
+    }
+
+    fn must_go(&self) -> bool {
+        self.traced.must_go()
+    }
+
+    /// Returns whether the counts are possible for this process. Impossible counts are checked again at the end.
+    fn is_possible(&self, counts: &Counts) -> bool {
+        let limit = self.of.voice.shared().possible_records(self.streams);
+        [counts.discarded.total(), counts.overwritten, counts.records]
+            .into_iter()
+            .all(|found| found <= limit)
+    }
+}
+
+impl Source for ProcessSource {
+    fn program(&mut self) -> Option<&mut dyn ProgramSource> {
+        Some(self)
     }
 
     fn open(&mut self) -> Result<OpenedTrace, Error> {
@@ -501,20 +527,8 @@ impl Source for ProcessSource {
         })))
     }
 
-    /// Returns whether packets must wait: the process has new kinds of event records, and its metadata were rewritten
-    /// only recently.
-    fn must_wait(&self) -> bool {
-        let selected = self.traced.selected();
-        self.described.is_some_and(|described| described as u64 != selected)
-            && !self.pace.is_due(Instant::now())
-    }
-
     fn has_ended(&self) -> bool {
         self.traced.has_ended()
-    }
-
-    fn must_go(&self) -> bool {
-        self.traced.must_go()
     }
 
     fn producer(&self) -> ProducerState {
@@ -550,14 +564,6 @@ impl Source for ProcessSource {
             }
             lock(&of.context.output).ended(&*sink, &counts, &besides);
         })
-    }
-
-    /// Returns whether the counts are possible for this process. Impossible counts are checked again at the end.
-    fn is_possible(&self, counts: &Counts) -> bool {
-        let limit = self.of.voice.shared().possible_records(self.streams);
-        [counts.discarded.total(), counts.overwritten, counts.records]
-            .into_iter()
-            .all(|found| found <= limit)
     }
 
     /// Releases the process and reports on it. Written files are kept.

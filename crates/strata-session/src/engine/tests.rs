@@ -17,7 +17,7 @@ use crate::record::command::CommandError;
 use crate::report::gaps::Gap;
 use crate::scratch_tests::Scratch;
 use crate::session::control::controls;
-use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
+use crate::session::layer::{Context, Inheritance, Layer, LayerEnd, ProcessLayer, Wanted};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
 use crate::session::threads::{Ask, Cut};
@@ -44,6 +44,16 @@ impl Noted {
     }
 }
 
+impl ProcessLayer for Noted {
+    fn inheritance(&self) -> Inheritance<'_> {
+        Inheritance::default()
+    }
+
+    fn admit(&mut self, _: &mut crate::session::layer::Tell<'_>) {
+        self.note_step("admit");
+    }
+}
+
 impl Layer for Noted {
     fn rights(&self) -> Work {
         Work::Everything
@@ -61,8 +71,8 @@ impl Layer for Noted {
         self.note_step("run");
     }
 
-    fn admit(&mut self, _: &mut crate::session::layer::Tell<'_>) {
-        self.note_step("admit");
+    fn processes(&mut self) -> Option<&mut dyn ProcessLayer> {
+        Some(self)
     }
 
     fn is_broken(&self) -> bool {

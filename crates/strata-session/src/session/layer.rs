@@ -154,7 +154,8 @@ pub(crate) struct Inheritance<'l> {
     pub(crate) keep_open: Vec<BorrowedFd<'l>>,
 }
 
-/// A layer: prepared, started, run in threads of its own, stopped, joined and ended; each once, in this order.
+/// A layer: prepared, started, run in threads of its own, stopped, joined and ended; each once, in this order. What only a
+/// layer of processes can do is a capability, [`ProcessLayer`].
 pub(crate) trait Layer {
     /// Returns the rights that the layer's threads need while they run.
     fn rights(&self) -> Work;
@@ -167,9 +168,9 @@ pub(crate) trait Layer {
     /// Starts to record. Called on the thread that starts the command.
     fn start(&mut self);
 
-    /// Returns what the command must inherit, if there is a command.
-    fn inheritance(&self) -> Inheritance<'_> {
-        Inheritance::default()
+    /// Returns the additional abilities of a layer that knows each process which it records.
+    fn processes(&mut self) -> Option<&mut dyn ProcessLayer> {
+        None
     }
 
     /// Notifies the layer that the command was started, or with `None` that there is no command.
@@ -177,14 +178,6 @@ pub(crate) trait Layer {
 
     /// Starts the thread that moves recorded packets.
     fn run(&mut self);
-
-    /// Admits processes that exist already, unless `tell` breaks.
-    fn admit(&mut self, _tell: &mut Tell<'_>) {}
-
-    /// Returns whether the layer knows when all processes named by number have ended ([`Shared::is_nobody_left`]).
-    fn knows_processes(&self) -> bool {
-        false
-    }
 
     /// Returns whether one of the layer's threads has ended unexpectedly.
     fn is_broken(&self) -> bool;
@@ -227,6 +220,16 @@ pub(crate) trait Layer {
 
     /// Ends the layer and returns its report.
     fn end(self: Box<Self>) -> LayerEnd;
+}
+
+/// Capability of a layer that knows each process which it records, and so when all that were named by number have ended
+/// ([`Shared::is_nobody_left`]).
+pub(crate) trait ProcessLayer {
+    /// Returns what the command must inherit, if there is a command.
+    fn inheritance(&self) -> Inheritance<'_>;
+
+    /// Admits processes that exist already, unless `tell` breaks.
+    fn admit(&mut self, tell: &mut Tell<'_>);
 }
 
 /// A program that has ended.

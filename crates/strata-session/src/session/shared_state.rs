@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, EventfdFlags};
 use serde::Serialize;
-use strata_collect::Monitor;
+use strata_collect::{BufferState, Monitor};
 use strata_ctf::end_mark::Ending;
 use strata_model::TimeSource;
 use strata_remote::Link;
@@ -449,17 +449,11 @@ impl Monitor for Voice {
         (losses.discarded, losses.demand) = (counts.discarded, counts.demand);
     }
 
-    fn set_losses(&self, losses: Vec<StreamLoss>) {
-        lock(&self.writing.losses).streams = losses;
-    }
-
-    fn set_fill(&self, percent: u8) {
-        self.writing.fill.store(percent, Ordering::Relaxed);
-    }
-
-    fn set_history(&self, reach: Option<Duration>) {
-        let ms = reach.map(|reach| u64::try_from(reach.as_millis()).unwrap_or(NO_HISTORY - 1));
-        self.writing.history_ms.store(ms.unwrap_or(NO_HISTORY), Ordering::Relaxed);
+    fn set_buffers(&self, state: BufferState) {
+        lock(&self.writing.losses).streams = state.losses;
+        self.writing.fill.store(state.fill, Ordering::Relaxed);
+        let ms = |reach: Duration| u64::try_from(reach.as_millis()).unwrap_or(NO_HISTORY - 1);
+        self.writing.history_ms.store(state.history.map_or(NO_HISTORY, ms), Ordering::Relaxed);
     }
 
     fn add_events(&self, events: u64) {
@@ -562,7 +556,8 @@ mod tests {
         assert_eq!(shared.events(), 2);
         let discarded = Discarded { full: 3, ..Discarded::default() };
         kernel.set_counts(&Counts { discarded, ..Counts::default() });
-        kernel.set_losses(vec![StreamLoss { cpu: 2, discarded, ..StreamLoss::default() }]);
+        let losses = vec![StreamLoss { cpu: 2, discarded, ..StreamLoss::default() }];
+        kernel.set_buffers(BufferState { losses, ..BufferState::default() });
         let losses = kernel.losses();
         assert_eq!((losses.discarded, losses.streams.len()), (discarded, 1));
         assert!(user.losses().streams.is_empty());
