@@ -1,12 +1,16 @@
 //! Writes messages to stderr, and never data.
 //!
 //! ```text
-//! messages   the text of every message, and its weight: talk, warning or failure
-//! progress   lines that are redrawn on a terminal
+//! Notice, Report, errors ── messages: the text of each, and its weight: talk, warning or failure ── message() ──▶ "strata: ..."
+//! bytes read, records so far ── progress: one line that is redrawn, on a terminal only
 //! ```
 //!
 //! All commands write through this module and [`stdout`](crate::stdout), so that names from traces and programs cannot act
 //! on a terminal. A closed stderr is no reason to fail. There are colours only on a terminal, and not with NO_COLOR.
+//!
+//! The texts are in `messages` and not where something goes wrong: layers hand over facts (a [`Report`](strata_session::report::Report),
+//! a notice, an error with its causes), and tests compare what people read. A message says what failed, which one, the value that was
+//! found, the limit, and what to do. `-q` leaves out what is talk; it never leaves out a warning or a failure.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -1,7 +1,15 @@
 //! What differs between the machines of the kernel layer: one file for each, with the same members.
 //!
+//! ```text
+//! machine.rs      Machine: what there is to know of a machine, as data
+//! registers.rs    where the kernel saves the registers of a program, and which of them hold arguments and results
+//! x86_64.rs       the machine whose tables of calls, arguments and values are whole
+//! aarch64.rs      the numbers of its calls, and the values that differ from x86-64's
+//! ```
+//!
 //! Nothing else of this crate knows a machine by its name; `probe/kernel/arch` is the same for the programs in the
-//! kernel. docs/design/machines.md has what a new one takes.
+//! kernel. Which machine is recorded is decided when this is compiled ([`here`]), but the tables of all machines are there and
+//! are tested on each of them. docs/design/machines.md has what a new one takes.
 
 mod aarch64;
 mod machine;

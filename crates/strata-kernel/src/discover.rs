@@ -1,9 +1,21 @@
 //! Discovers what this machine can record: the kernel's events and their formats, system calls, the functions and probes
 //! of binaries, CPUs, and the rights of this process.
 //!
-//! Nothing here changes the machine, and nothing depends on a session. [`catalog`] is the index: it lists events by the
-//! names that [`event_names`] gives them, and reads a description only when an event is selected. [`elf`] and
-//! [`usdt`] do the same for binaries. [`doctor`] reports what is missing, one requirement at a time.
+//! ```text
+//! tracefs ── catalog: names ── format: fields of one event, when it is selected       the kernel's tracepoints
+//!              └ event_names: LTTng's names for them
+//! syscalls      tables of this crate: numbers, arguments, what of them is recorded     no file of the kernel has all of it
+//! elf, usdt ── code_map: functions, their pieces                                       programs and libraries
+//! btf           the structures that our programs read, for libbpf
+//! cpus, hypervisor, own_container, capability                                          this machine, and this process on it
+//! doctor        all of it, one requirement at a time, for people
+//! ```
+//!
+//! Nothing here changes the machine, and nothing depends on a session. What takes long is read when it is needed: a kernel has two
+//! thousand events, and a description is read only when an event is selected. Files of binaries are hostile: every size in them is
+//! compared with the file, and the code that is decoded has a limit.
+//!
+//! A failure is an error of the caller's request ("no such event"), except in [`doctor`], for which it is a finding.
 
 pub(crate) mod btf;
 pub(crate) mod build_id;

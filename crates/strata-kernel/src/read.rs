@@ -1,9 +1,21 @@
 //! Reads what the kernel reports beside the records of programs: changes of processes and of their code, and the state
 //! of the machine at the begin of a recording.
 //!
-//! `mapped_code` and `executed_programs` read rings of perf events (`perf_ring`). `jit_names` reads the files in which
-//! runtimes list generated code. [`statedump`] reads `/proc` and `/sys`. Their results are records with LTTng's names
-//! and fields, so that a reader needs one decoder for all.
+//! ```text
+//! perf_ring            a ring of perf events for each CPU, read at its tail
+//!   ├─ mapped_code         which file is mapped where: gives addresses in call stacks a name
+//!   └─ executed_programs   which processes began another program
+//! jit_names            /tmp/perf-PID.map: names of code that runtimes generate
+//! statedump            /proc and /sys: what existed before the first event
+//! container_name       the container of a process, from its control group
+//! ```
+//!
+//! Their results are records with LTTng's names and fields, so that a reader needs one decoder for all, and each has the time at which
+//! it was true. They are written by the thread that moves the kernel's packets, or by one that waits for the rings; none of them
+//! records what the events of a session record.
+//!
+//! What found no room is counted where the kernel says so (a ring that overflows); it costs a name: an address is then shown as a
+//! number, and never as another function.
 
 pub(crate) mod container_name;
 pub mod executed_programs;

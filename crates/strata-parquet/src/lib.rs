@@ -5,6 +5,15 @@
 //!
 //! Database (strata-sql) ── rows ── TableWriter: a row group in memory ── file under a hidden name ── rename
 //! ```
+//!
+//! [`Export`] is one trace and one dataset. The partition is made of the trace: its date, its host, and its identity, so that an
+//! export that is repeated meets its own files and no others, and replaces them if that was asked for. A file appears when it is complete, by a rename; readers of the
+//! dataset never see a part of one, and a broken export leaves what was there before.
+//!
+//! Columns have the types of SQL's tables ([`TableColumn`]); a column that a table of another version lacks is null for readers, as
+//! usual in a dataset. The memory is that of one row group of one table, whatever the size of the trace.
+//!
+//! This is a program of its own (decision 0053): Arrow's code is larger than all of `strata`, and few need it.
 
 mod column;
 mod dataset;

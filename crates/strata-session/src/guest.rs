@@ -13,6 +13,16 @@
 //! hypervisor may take over its machine during the recording (a migration on this host, or a machine that is saved and
 //! restored). The guest's recorder does not notice that: its bytes continue at the new hypervisor's socket where they
 //! ended at the old one's.
+//!
+//! One thread has the whole conversation, [`Talk::run`]. The guest's messages wait until its clock is known:
+//!
+//! ```text
+//! open ── first message ── ASKED_FIRST questions for the time ── welcome ── messages; a question each ASK_PERIOD ── stop, end
+//!          └ something else: NOTHING_MAX bytes are skipped, then there is no recorder    └ another hypervisor: the same
+//! ```
+//!
+//! A guest is hostile, as an application is: what it sends is bounded and copied, it is waited for during [`PATIENCE`], and it
+//! writes into no trace but its own.
 
 use std::io;
 use std::path::Path;

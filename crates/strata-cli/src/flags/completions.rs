@@ -1,4 +1,12 @@
-//! Makes completions and man pages from the definition of the flags.
+//! Makes completions of shells and man pages from the definition of the flags, so that neither is written by hand.
+//!
+//! ```text
+//! Flags ── shown(): without hidden commands ─┬─ clap_complete ── without_hidden ── with_values ──▶ script of a shell
+//!                                            └─ clap_mangen ── EXAMPLES, SEE ALSO of examples.rs ▶ strata-record(1), ...
+//! ```
+//!
+//! clap writes hidden flags into scripts, too; they are removed from the text. For values that only this machine knows (events of the
+//! kernel, sessions, tracepoints, traces in a folder) the scripts get functions of ours, which ask `strata` when the user presses TAB.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,11 +1,19 @@
 //! Examples and related commands of each command, for its help and its man page.
 //!
-//! Each command has a row. The examples stand at the end of its help, the related commands in "See also".
+//! Each command has a row. The examples stand at the end of its help, the related commands in "See also". A row is found by the words
+//! of the command, so that a new command is a new row and nothing else:
+//!
+//! ```text
+//! ALL: "record" ─┬─ text_of ──▶ help of `strata record`                     with_examples, when the flags are made
+//!                └─ EXAMPLES, SEE ALSO ──▶ strata-record(1)                 completions.rs
+//! ```
+//!
 //! `tests/e2e/examples` runs each line as it stands, with programs, sessions and traces of the names in it (`./app`,
-//! `trace`, `web`), so an example with a flag that no longer exists fails a test.
+//! `trace`, `web`), so an example with a flag that no longer exists fails a test. A unit test parses each line, and finds commands that
+//! the help shows and that have no row.
 //!
 //! To write an example, begin with what most people want. The description says what it is for, not what the flags
-//! mean.
+//! mean. Lines have at most 70 characters, so that a man page has them on one line; three to five of them are enough.
 
 use clap::Command;
 

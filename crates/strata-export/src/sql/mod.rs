@@ -1,11 +1,19 @@
 //! Traces as an SQLite database: event records, and what a timeline finds in them, as tables.
 //!
 //! ```text
-//! Event ── Exporter (timeline, Rows) ── Batch of rows ── writer: a thread with the database
+//! Event ── Exporter ─┬─ rows of the record itself: one table for each event class        json_field
+//!                    └─ Timeline ── rows: states, calls, spans, counters                 rows, locks, stacks
+//!                         └─▶ Batch of rows ── writer: a thread with the database, one transaction
 //! ```
 //!
+//! The schema is in `schema`, with its version; docs/guide/sql.md describes the tables, and its snippets are run. `strata sql` has
+//! the same tables in a temporary database ([`empty_timeline`], [`of_event_table`]), so that a query gives the same answer on both.
+//!
+//! The reading thread makes rows and the writing thread inserts them, many at once, since a message costs more than a row. Batches
+//! are bounded by cells and bytes; if the database is slower than the reader, the reader waits.
+//!
 //! The database is written at its path without a journal. To make it appear only when it is complete, the caller
-//! renames it afterwards.
+//! renames it afterwards. Texts are bytes of a trace: what is not UTF-8 is replaced, and nothing of it is part of an SQL statement.
 
 mod batch;
 mod exporter;

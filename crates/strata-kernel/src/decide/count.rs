@@ -1,8 +1,20 @@
 //! Aggregates: what is counted in the kernel by which keys, as constants of programs, and the counts that are read back.
 //!
+//! ```text
+//! CountSpec: keys, value ── resolve: for each selected event, the place of each key and of the value ──▶ constants of its program
+//! filter of the event    ── ends: of a system call, what its entry tests and what its exit tests      ──▶ its two filters
+//! table in the kernel, rows by CPU ── table: sums, extremes, powers of two, over all CPUs               ──▶ CountRow
+//! ```
+//!
 //! A key is the event's name, a fact about the thread or CPU, or a field. A name means the same as in a filter: a field
 //! of the event first, then a fact about where it happens. What a filter can test has a fixed place, so a key or a value
-//! can be read from there, too.
+//! can be read from there, too; what has none is refused with its reason ([`CountError`]).
+//!
+//! A system call has two ends, and both may have keys: the file of `openat`, and its result. Then the program at the entry keeps what
+//! belongs to it until the exit ([`strata_abi::count::PAIRED`]).
+//!
+//! All events are counted in one table. An event without a key has rows in which that key is absent; an event without the value is not
+//! counted. A name must be a text in all events or a number in all of them.
 
 mod ends;
 mod resolve;

@@ -4,9 +4,19 @@
 //! [NAME=]uprobe:BINARY:SYMBOL[+OFFSET][(ARGUMENT:TYPE,...)]
 //! [NAME=]uretprobe:BINARY:SYMBOL[(NAME:TYPE)]
 //! [NAME=]usdt:BINARY:PROVIDER:NAME[(ARGUMENT[:TYPE],...)]
+//!
+//! text ── spec ──▶ ProbeSpec ── loaded_files: which file, also one that a process has loaded
+//!                               ── elf, usdt: places ── events: fields and where they are ──▶ Probes: KernelEvents
+//!                                     └ exits, a64_exits: where a function is left
 //! ```
-//! A SYMBOL, PROVIDER or NAME with `*` is a pattern: all matches that can be recorded are. `docs/guide/probes.md`
-//! describes probes for users.
+//!
+//! A SYMBOL, PROVIDER or NAME with `*` is a pattern: all matches that can be recorded are, and [`Probes`] says why the others are not.
+//! Without `*`, what cannot be recorded is an error, with similar names.
+//!
+//! A probe is resolved once, when its rule is new: the file is opened, and the events keep that file. If another file is at the path
+//! later, running processes still have the old one, and so has the probe ([`KnownProbes`]).
+//!
+//! `docs/guide/probes.md` describes probes for users.
 
 mod a64_exits;
 mod error;

@@ -1,7 +1,16 @@
 //! Finds out what this machine can record of the kernel, and why it cannot record the rest, one requirement at a time.
 //!
-//! Facts that are in files are read below a root folder, so that tests can replace them. Other facts are found by
-//! trying: the smallest program is loaded, and the smallest map created.
+//! ```text
+//! files    version, configuration, BTF, tracefs, switches of /proc/sys      files below a root, which tests replace
+//! rights   capabilities, user namespaces, locked memory
+//! bpf      the smallest program is loaded, the smallest map is created      what is found by trying only
+//! host     clock, memory, processors, limits: what both layers need
+//!    └──▶ Finding: what, good or limited or missing, the observation, advice
+//! ```
+//!
+//! Nothing is changed, no right is needed, and a machine on which nothing works gets a list and no error. `strata doctor` prints it.
+//!
+//! A new requirement is a function that returns a [`Finding`] in one of the files. Its advice is a command to type, where there is one.
 
 mod bpf;
 mod files;

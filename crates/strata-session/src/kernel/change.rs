@@ -1,4 +1,25 @@
-//! Changes what the kernel's layer records during the recording: turns rules, each with its own filter, into events.
+//! Turns rules, each with its own filter, into the events that the kernel's layer records: for its beginning, and for each
+//! change while it records.
+//!
+//! ```text
+//! Wanted: rules ─┬─ probes of programs ── probes.rs: files are read ──▶ events
+//!                ├─ names and patterns ── event_selection.rs: catalog ─▶ events, with the union of their rules' filters
+//!                └─ samples of CPUs ─────────────────────────────────▶ one event
+//!                                               └─▶ Lowered: events, and what to report of each rule
+//! change_to   Lowered ─▶ code is watched ─▶ processes are tracked ─▶ KernelSession::change ─▶ took_effect
+//! ```
+//!
+//! [`BegunLayer::lower`] has no effect: it reads, describes and checks. The beginning calls it through `lower_first`, a change
+//! through `change_to`, and a channel of a session that has not begun checks its rules alone, by `check_new`. So the same mistake
+//! has the same message everywhere.
+//!
+//! A new rule that selects nothing is a mistake of who wrote it. The same rule may have been possible before: a module was unloaded, a
+//! library has another version now, a session is restored after a kill. [`PossibleBefore`] knows which of both it is; then the rest
+//! is recorded, and the rule is reported.
+//!
+//! A change happens completely or not at all. Attaching programs takes up to seconds, during which the session answers nobody, so it
+//! is given up after [`CHANGE_MAX`] or at a request to stop. If it fails, the former processes are tracked again and the former
+//! events go on; nothing of them was switched off before the new ones were attached. All of this runs on the session's own thread.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -1,4 +1,23 @@
-//! Makes the events of a `--probe`.
+//! Makes the events of a `--probe`: from a place in a file and the arguments in the user's words to a name, fields, and where in
+//! the registers and the memory of the program each value is.
+//!
+//! ```text
+//! uprobe     CodePlace ── calling convention ── registers of arguments ──▶ ProbedFunction::entry
+//! uretprobe  CodePlace ── exits, a64_exits ── returns, tail calls, guards ─▶ ProbedFunction::exits
+//! usdt       UsdtLocation: "8@%rdi" ── operands ───────────────────────▶ add_usdt, an event for each set of fields
+//!                                                        └─▶ KernelEvent: fields, and a Part for each (strata/abi/kernel.h)
+//! ```
+//!
+//! - A [`CallingConvention`] says in which registers arguments and results are: C's, or Go's, whose functions take them in other
+//!   registers and whose texts have no NUL. Where a Go function may take values from its stack, it is refused.
+//! - A function's returns are one event with many places. A tail call leaves the function without a result in a register; where
+//!   results are recorded, tail calls are another event, with `_tail` in its name.
+//! - The places of a USDT probe may differ in where the arguments are, so each set of parts is an event; those with the same name
+//!   have the same fields, or a number in the name ([`TakenNames`]).
+//! - Numbers in memory may not be readable at the time of the hit. Such an event has a last field that says which were not.
+//!
+//! An event takes at most [`VALUES_MAX`] values. All bytes of a file are hostile; what they say is bounded by `elf`, `usdt` and
+//! `code_map`, and here only looked up. Nothing is attached: that is `attach`'s.
 
 use crate::arch::registers::Registers;
 use crate::arch::{self, Instructions};
