@@ -275,7 +275,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     }
     if let Some(unknown @ 1..) = mine.as_ref().map(Mine::unknown) {
         let text = format!(
-            "--mine: {} that do not say whom they are of are not shown",
+            "--mine: {} that do not say which process they are of are not shown",
             counted(unknown as u64, "trace")
         );
         speaker.say(Weight::Warning, text);
@@ -330,7 +330,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     }
     if summary.events == 0 && summary.hidden > 0 {
         let text = format!(
-            "{} of what was there when recording began, which --all shows",
+            "{} of the state when recording began, which --all shows",
             counted(summary.hidden, "event record")
         );
         speaker.say(Weight::Warning, text);

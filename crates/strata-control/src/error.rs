@@ -80,7 +80,7 @@ pub enum ControlError {
     #[error("session '{name}': {why}")]
     Refused { name: String, why: String },
     /// The answer is no valid reply.
-    #[error("session '{name}': its answer is none: {what}. Is it of another version of strata?")]
+    #[error("session '{name}': its answer cannot be understood: {what}. Is it of another version of strata?")]
     Message { name: String, what: String },
     /// A system call failed.
     #[error("session '{name}': cannot {what}: {source}")]

@@ -161,7 +161,7 @@ impl Connection {
         let _ = self.heard(&mut |request| match self.is_owner || request.is_for_members() {
             true => answer(request),
             false => {
-                Err("who is of its group may ask for its status only, and for a snapshot where root has said; ask who has \
+                Err("members of its group may ask for its status only, and for a snapshot where root has said; ask who has \
                      started it"
                     .into())
             }

@@ -54,7 +54,7 @@ pub enum Slip {
         pattern: String,
         /// Names of events that are similar.
         similar: Vec<String>,
-        /// True if a field has this name.
+        /// True if `pattern` is the name of a field.
         field: bool,
     },
     /// The filter names a field that no event has.

@@ -32,7 +32,9 @@ pub enum FrameProblem {
 impl fmt::Display for FrameProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FrameProblem::NoFrame => f.write_str("what came over the channel is no frame"),
+            FrameProblem::NoFrame => {
+                f.write_str("the channel delivered bytes that are not a frame")
+            }
             FrameProblem::TooLarge(bytes) => {
                 write!(f, "a frame says that it has {bytes} bytes, at most {FRAME_BYTES_MAX} are possible")
             }

@@ -223,7 +223,7 @@ impl fmt::Display for MessageProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MessageProblem::Kind(kind) => {
-                write!(f, "a frame is of kind {kind}, which there is not")
+                write!(f, "a frame has the unknown kind {kind}")
             }
             MessageProblem::Payload(kind) => {
                 write!(f, "a frame of kind {kind} has a payload that cannot be")

@@ -569,8 +569,7 @@ impl RecordingWriter {
         self.uses += 1;
         let uses = self.uses;
         let trace = self.traces.get_mut(&id);
-        let trace =
-            trace.ok_or_else(|| format!("it speaks of trace {id}, which it did not begin"))?;
+        let trace = trace.ok_or_else(|| format!("it names trace {id}, which it did not begin"))?;
         trace.used = uses;
         if trace.open.is_none() {
             close_all_but(&mut self.traces, OPEN_MAX - 1);

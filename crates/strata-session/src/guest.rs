@@ -378,7 +378,7 @@ impl Talk {
         let epochs = match clock.epochs().len() {
             0 | 1 => String::new(),
             many => format!(
-                "; it stood still or was moved {} times, and what comes behind that is a trace of its own",
+                "; it stood still or was moved {} times, and what follows is a trace of its own",
                 many - 1
             ),
         };
@@ -500,7 +500,7 @@ impl Talk {
                         self.nothing += bytes;
                     }
                     if self.nothing > NOTHING_MAX {
-                        return Err("what it says is nothing that a recorder says".to_owned());
+                        return Err("it does not send what a recorder sends".to_owned());
                     }
                     frames.push(buffer.get(..bytes).unwrap_or_default());
                 }
@@ -710,7 +710,7 @@ impl Talk {
             return Ok(());
         }
         if self.receiver.clock().epochs().is_empty() {
-            return Err("what it says of its clock cannot be true".to_owned());
+            return Err("its answers about its clock contradict each other".to_owned());
         }
         self.is_welcome = true;
         let (recording, reads_memory) = (hello.recording, self.receiver.has_memory());

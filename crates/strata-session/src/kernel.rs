@@ -615,7 +615,7 @@ impl KernelPrograms {
             let mut around = lock(&self.around);
             around.wish.recorded = self.session.recorded_processes(follow).unwrap_or_else(|error| {
                 remarks.push(format!(
-                    "the kernel does not say who is recorded ({error}): descriptors have no paths, and addresses of call \
+                    "the list of recorded processes cannot be read ({error}): descriptors have no paths, and addresses of call \
                      stacks no names"
                 ));
                 RecordedProcesses::Nobody

@@ -31,12 +31,12 @@ fn texts(summary: &Summary) -> Vec<String> {
     let all = [
         (
             summary.threads_left_out,
-            "a record was of a thread more than are told apart: what it did is of nobody",
+            "there are more threads than are distinguished: what another one did belongs to no thread",
         ),
-        (summary.names_left_out, "a record had a name more than are kept: what it is of has none"),
+        (summary.names_left_out, "there are more names than are kept: a thread or file with another one has no name"),
         (
             summary.counters_left_out,
-            "a record was of a counter more than are told apart: its value is in no row",
+            "there are more counters than are distinguished: a value of another one is in no row",
         ),
         (
             summary.stacks_left_out,
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(
             findings.found().left_out,
             [
-                "2×, a record was of a thread more than are told apart: what it did is of nobody",
+                "2×, there are more threads than are distinguished: what another one did belongs to no thread",
                 "3×, a record had a call stack more than are kept: its 'stack' is NULL",
             ]
         );

@@ -63,7 +63,7 @@ impl Parameters {
         let found = self.0.iter().find(|(known, _)| known == plain);
         let found = found.ok_or_else(|| {
             SqlError::Query(format!(
-                "the query has the parameter '{name}', which nobody gives a value: --set {plain}=VALUE"
+                "the query has the parameter '{name}', which has no value: --set {plain}=VALUE"
             ))
         })?;
         Ok((&found.0, &found.1))

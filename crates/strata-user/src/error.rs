@@ -62,7 +62,7 @@ pub enum Error {
         uid: u32,
     },
     /// The file that was handed over is not a memfd.
-    #[error("process {pid}: what it shares is not memory of a memfd; ignored it")]
+    #[error("process {pid}: its shared memory is not a memfd; ignored it")]
     NotMemory { pid: u32 },
     /// The memory is not sealed against shrinking, so that it could be shortened while it is mapped.
     #[error(
@@ -446,8 +446,8 @@ impl fmt::Display for Denial {
             ),
             Denial::NotItsUser { uid } => write!(
                 f,
-                "not even user {uid}, who owns what it shares, may look into it: it has other rights \
-                 than its user, or hides, and nothing is done for a process that its user may not do. \
+                "not even user {uid}, who owns its shared memory, may inspect it: it has other rights \
+                 than its user, or is not dumpable, and Strata does for a process only what its user may do. \
                  Start it with 'strata record -- COMMAND'"
             ),
             Denial::PtraceScope { value } => write!(

@@ -21,7 +21,7 @@ extern const struct strata_abi_user_clock_slot *strata_clock_slot STRATA_HIDDEN;
 /* User space can read the CPU's counter. */
 #define STRATA_USER_COUNTER 1
 
-/* The hint was wrong, or there is no usable slot. */
+/* Reads the clock where the fast path cannot: its slot was replaced, or no slot is usable. */
 STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
 {
 	const struct strata_abi_user_control *control = strata_runtime.control;

@@ -330,7 +330,7 @@ static int create(uint32_t slot)
 	return 0;
 }
 
-/* Returns 0, or a negative errno and a free slot that says why. */
+/* Begins the session of a slot. Returns 0; on failure a negative errno, and the slot is free and has the reason. */
 int strata_session_create(uint32_t slot)
 {
 	int code = create(slot);

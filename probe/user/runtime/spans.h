@@ -20,7 +20,7 @@
 /* The number of places in which the begins of a thread may be, which bounds how deep spans are nested. */
 #define STRATA_SPANS_OF_THREAD 256u
 
-/* Values in strata_span_keys: what is in neither bit identifies the span's statement. 0: the event is no end of a span. */
+/* Values in strata_span_keys: the bits above both identify the span's statement. 0: the event is no end of a span. */
 #define STRATA_SPAN_KEY	 2u
 #define STRATA_SPAN_ENDS 1u
 

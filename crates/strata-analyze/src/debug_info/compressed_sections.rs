@@ -127,7 +127,7 @@ fn compressed(file: &ElfFile, section: &Section) -> Result<Option<Compressed>, S
 
 /// Decompresses `packed` into `out`, which must become full.
 fn unpack(kind: u64, packed: &[u8], out: &mut [u8], budget: &Budget) -> Result<(), &'static str> {
-    const LONG: &str = "what is compressed in all files takes too long";
+    const LONG: &str = "unpacking all files takes too long";
     if !budget.steps(packed.len() as u64 * STEPS) {
         return Err(LONG);
     }

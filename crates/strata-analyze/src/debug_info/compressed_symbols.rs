@@ -79,7 +79,7 @@ fn content(packed: &[u8], charge: &mut Charge) -> io::Result<File> {
     let (dictionary, data) =
         block_header(block).ok_or_else(|| odd("it has other filters than LZMA2"))?;
     if !charge.budget().steps(packed.len() as u64 * STEPS) {
-        return Err(odd("what is compressed in all files takes too long"));
+        return Err(odd("unpacking all files takes too long"));
     }
     if dictionary > DICTIONARY_MAX || !charge.add(dictionary.into()) {
         return Err(odd("its dictionary takes too much memory"));

@@ -47,7 +47,7 @@ pub(super) fn charge_text(bytes: u64, budget: &Budget) -> Result<(), Not> {
 }
 
 /// Charges the steps of what was read of a unit: from an offset up to the next entry, or up to the unit's end if reading
-/// has failed, since an end was searched.
+/// has failed: all of it was read to find an end.
 fn charge(
     from: usize,
     to: Option<usize>,

@@ -26,7 +26,7 @@ const STEP_BYTES: u64 = 16;
 /// The most reasons that are told of one program.
 const REASONS: usize = 4;
 
-const LONG: &str = "what is read of all files takes too long";
+const LONG: &str = "reading all files takes too long";
 
 /// The addresses and ranges in a program that the other part of a unit refers to.
 #[derive(Clone, Copy, Debug)]

@@ -63,8 +63,9 @@ impl<'f> Whose<'f> {
         };
         if mine.unknown() > 0 {
             let traces = counted(mine.unknown() as u64, "trace");
-            let text =
-                format!("--mine: {traces} that do not say whom they are of are not in the report");
+            let text = format!(
+                "--mine: {traces} that do not say which process they are of are not in the report"
+            );
             stderr::message(&Message { weight: Weight::Warning, text });
         }
         Ok(Whose { of, mine: Some(mine) })

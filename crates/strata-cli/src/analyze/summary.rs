@@ -224,10 +224,10 @@ impl SummaryFlags {
         match empty {
             Empty::No => {}
             Empty::Nobody if self.of.words().is_some() => nothing(
-                "the trace says nothing of who was asked for by --of. `strata analyze threads` has all that it tells of",
+                "the trace has nothing about what --of selects. `strata analyze threads` lists all threads of the trace",
             ),
             Empty::Nobody => {
-                nothing("the trace says nothing of what the command and what it started did");
+                nothing("the trace has nothing about the command and the processes that it started");
             }
             Empty::Records => nothing(self.common.selection.nothing()),
         }

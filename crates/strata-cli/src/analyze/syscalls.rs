@@ -90,7 +90,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     whose.say_fewer(found, flags.slowest, SLOWEST_MAX, all, "slowest system calls");
     if report.of_nobody > 0 {
         nothing(&format!(
-            "{} of more threads and calls than are told apart: nobody knows whose, and not in the report",
+            "{} of more threads and calls than are distinguished: not in the report",
             counted(report.of_nobody, "system call")
         ));
     }

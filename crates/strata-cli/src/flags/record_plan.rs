@@ -59,7 +59,7 @@ impl RecordFlags {
             [("--duration", self.duration.is_some()), ("--max-size", self.max_size.is_some())];
         if let Some((flag, _)) = of_end.into_iter().find(|(_, is_given)| self.keep && *is_given) {
             bail!(
-                "--keep and {flag}: what is killed forgets its end. Use `strata destroy NAME`, or --rotate-size with --rotate-count"
+                "--keep and {flag}: a session that was killed does not know its end. Use `strata destroy NAME`, or --rotate-size with --rotate-count"
             );
         }
         let of_programs =
@@ -259,7 +259,7 @@ impl RecordFlags {
             (
                 "--pid",
                 !self.pid.is_empty(),
-                "its number may be another process' by then. Leave it out, and choose whom with `strata track`: by name, user or \
+                "its number may be another process' by then. Leave it out, and choose processes with `strata track`: by name, user or \
                  cgroup",
             ),
             (

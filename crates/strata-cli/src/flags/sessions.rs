@@ -408,7 +408,7 @@ pub struct EnableEventFlags {
     #[arg(long, conflicts_with = "user")]
     syscall: bool,
 
-    /// RULE are tracepoints, as they are without it
+    /// RULE are tracepoints (the default)
     #[arg(long, hide = true)]
     tracepoint: bool,
 
@@ -638,7 +638,7 @@ pub struct DisableEventFlags {
     #[arg(long, conflicts_with_all = ["user", "probe"])]
     syscall: bool,
 
-    /// RULE are tracepoints, as they are without it
+    /// RULE are tracepoints (the default)
     #[arg(long, hide = true)]
     tracepoint: bool,
 }

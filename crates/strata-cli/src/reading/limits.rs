@@ -9,8 +9,8 @@ pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
     let mut texts = Vec::new();
     if threads_left_out > 0 {
         texts.push(format!(
-            "more than {} threads in the traces, or {} of them at one time, which is all that are told apart: {} a \
-             record was of another one, and what those did is of nobody. Choose an earlier end: --until",
+            "more than {} threads in the traces, or {} of them at one time, which is the limit: {} a \
+             record was of another one, and is of no thread in the report. Choose an earlier end: --until",
             count(THREADS_MAX as u64),
             count(ACTIVE_MAX as u64),
             counted(threads_left_out, "time"),
@@ -18,8 +18,8 @@ pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
     }
     if names_left_out > 0 {
         texts.push(format!(
-            "more than {} names of threads and files in the traces, which is all that are kept: {} a record had \
-             another one, and what it is of has none. Choose an earlier end: --until",
+            "more than {} names of threads and files in the traces, which is the limit: {} a record had \
+             another one, and its thread or file has no name. Choose an earlier end: --until",
             count(NAMES_MAX as u64),
             counted(names_left_out, "time"),
         ));
@@ -31,7 +31,7 @@ pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
 pub fn counters(left_out: u64) -> Option<String> {
     (left_out > 0).then(|| {
         format!(
-            "more than {} counters in the traces, which is all that are told apart: {} a field, or a record, was of another \
+            "more than {} counters in the traces, which is the limit: {} a field, or a record, was of another \
              one, of which no value is exported. Name fewer fields: --counter EVENT.FIELD",
             count(COUNTERS_MAX as u64),
             counted(left_out, "time"),

@@ -200,7 +200,7 @@ fn read_plan(path: &Path) -> Result<Plan> {
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
-        bail!("is no regular file. Save the plan in one: what is loaded is read twice");
+        bail!("is no regular file. Save the plan in one, since it is read twice");
     }
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {

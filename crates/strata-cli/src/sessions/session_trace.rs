@@ -27,7 +27,7 @@ pub fn trace_of(name: &str) -> Result<PathBuf> {
             "session '{name}': its trace is at the relay, below the folder of `strata relayd --output`"
         ),
         None => bail!(
-            "session '{name}': nothing is written of it. `strata snapshot {name} -o DIR` saves what it holds, \
+            "session '{name}': it writes no trace. `strata snapshot {name} -o DIR` saves what it holds, \
              then strata view DIR"
         ),
     }

@@ -145,8 +145,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
             sentence(why)
         )),
         Notice::NoRoom { folder, name } => Some(format!(
-            "what '{}' may hold in memory is held: what comes stays in the buffers, and is discarded once they are full, \
-             until `strata settle {name}`",
+            "'{}' has used all memory that it may take: records stay in the buffers, and are discarded once these are full, until `strata settle {name}`",
             clean(&folder.display().to_string())
         )),
         Notice::Progress(_) => None,

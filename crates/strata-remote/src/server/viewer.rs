@@ -104,7 +104,7 @@ pub(super) fn check(
             "its certificate is neither for '{}' nor for one of the relay's --viewers, so it may not read these recordings",
             watch.host
         ),
-        None => "without TLS nobody shows who it is, and the relay was not started with --viewers all".to_owned(),
+        None => "without TLS a viewer cannot prove its identity, and the relay was not started with --viewers all".to_owned(),
     }))
 }
 

@@ -542,7 +542,7 @@ impl Registry {
         let only_known = self.listener.as_ref().is_some_and(ProgramListener::only_known);
         if only_known && !std::mem::replace(&mut self.told_only_known, true) {
             lock(&self.found.remarks).push(format!(
-                "announcements: too many users have sent what were none. Only users in /etc/passwd, and those \
+                "announcements: too many users have sent invalid messages. Only users in /etc/passwd, and those \
                  whose processes had announced themselves, are listened to; {FOUND_BY_SEARCH}"
             ));
         }

@@ -106,7 +106,7 @@ impl RestOfProcesses {
         let RestOfProcesses { mut sum, summed, problems, warned, .. } = self;
         sum.name = format!("{} further processes", summed.processes);
         let first =
-            format!("The reasons of the first {TROUBLED_MAX} processes are told one by one");
+            format!("The reasons of the first {TROUBLED_MAX} processes are listed one by one");
         if problems > 0 {
             sum.problem =
                 Some(format!("{problems} of them were not recorded to their end. {first}"));

@@ -326,7 +326,7 @@ impl ProcessSource {
 /// Returns the warning that objects were loaded and unloaded unnoticed.
 fn unseen(came: &str, which: &str) -> String {
     format!(
-        "{came} came and went while nobody looked: addresses in {which} may have no names. `--libc dl` sees each that \
+        "{came} was loaded and unloaded between two looks: addresses in {which} may have no names. `--libc dl` sees each that \
          is opened by a path"
     )
 }

@@ -347,7 +347,7 @@ impl ControlServer {
     /// the number of snapshots.
     fn save_for_members(&self, last: Option<Duration>) -> Reply {
         let folder = self.controls.plan()?.group_snapshots.ok_or(
-            "who is of its group may ask for its status only: root has named no folder for snapshots \
+            "members of its group may ask for its status only: root has named no folder for snapshots \
              (strata create --group-snapshots DIR)",
         )?;
         self.saved_for_members.lock().unwrap_or_else(PoisonError::into_inner).take_turn()?;

@@ -62,7 +62,7 @@ struct Impatient {
 
 impl Read for Impatient {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let late = || io::Error::other("QMP says nothing: it may be in use by somebody else");
+        let late = || io::Error::other("QMP says nothing: another program may be using it");
         let rest = self.until.saturating_duration_since(Instant::now());
         if rest.is_zero() {
             return Err(late());
@@ -89,7 +89,7 @@ fn answer(from: &mut impl BufRead) -> io::Result<Value> {
             return Ok(answer.clone());
         }
         if said.get("error").is_some() {
-            return Err(io::Error::other("QMP refuses: it may be in use by somebody else"));
+            return Err(io::Error::other("QMP refuses: another program may be using it"));
         }
     }
     Err(io::Error::other("QMP does not answer"))
@@ -234,7 +234,7 @@ mod tests {
     fn qmp_that_says_nothing_may_be_in_use() {
         for lines in [&[][..], &["{\"QMP\":{}}\n"]] {
             let found = qmp("silent", Duration::from_millis(20), lines).unwrap_err().to_string();
-            assert!(found.contains("in use by somebody else"), "{found}");
+            assert!(found.contains("another program may be using it"), "{found}");
         }
     }
 

@@ -629,7 +629,7 @@ impl GuestTrace {
 }
 
 fn unknown(id: u32) -> Problem {
-    format!("it speaks of trace {id}, which there is not")
+    format!("it names trace {id}, which does not exist")
 }
 
 fn open(

@@ -138,7 +138,7 @@ fn listening() -> Finding {
 fn senders(are_held: bool) -> Finding {
     const WHAT: &str = "user: SO_PASSPIDFD";
     match are_held {
-        true => Finding::good(WHAT, "who announces itself is held by a pidfd of the kernel's"),
+        true => Finding::good(WHAT, "a process that announces itself is held by a pidfd of the kernel"),
         false => Finding::limited(
             WHAT,
             "not in this kernel: who announces itself is known by its number and the time of its start, so \

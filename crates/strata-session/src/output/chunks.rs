@@ -374,7 +374,7 @@ impl ChunksOutput {
         self.kept.push_back(old);
         self.let_go();
         let path = status.folder.display();
-        moved.map_err(|error| format!("what is in it cannot be moved to '{path}': {error}"))?;
+        moved.map_err(|error| format!("its content cannot be moved to '{path}': {error}"))?;
         marked.map_err(|error| failure_text(&error))?;
         Ok(Some(status))
     }

@@ -483,7 +483,7 @@ impl TraceFolder {
         self.clear();
         let Some((above, name)) = &self.made else { return Ok(()) };
         rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)
-            .map_err(|error| format!("what is left in it cannot be removed: {error}"))
+            .map_err(|error| format!("its remaining content cannot be removed: {error}"))
     }
 
     /// Returns whether the name of the folder still leads to it.

@@ -94,7 +94,7 @@ const FLAGS: &[(&[&str], &[&str], &str)] = &[
     (
         &["record"],
         &["--cgroup", "--container", "--uid", "--user-id"],
-        "`strata create` makes a session, and `strata track` says whom it records",
+        "`strata create` makes a session, and `strata track` sets which processes it records",
     ),
     (READERS, &["-p", "--pid", "-t", "--tid", "--comm", "--process", "--thread", "--name"], OF),
     (

@@ -129,7 +129,7 @@ impl fmt::Display for BadKind {
                 write!(f, "{count} elements cannot be in the {left} bits left in the packet")
             }
             BadKind::TooManyEmpty { count, limit } => {
-                write!(f, "{count} fields in elements without bits, at most {limit} are read")
+                write!(f, "{count} fields in elements of size 0, at most {limit} are read")
             }
             BadKind::TooBig => f.write_str("an integer of variable length has more than 64 bits"),
             BadKind::Empty => {
@@ -146,7 +146,7 @@ impl fmt::Display for BadKind {
                 "its length or selector is in an option or an optional field that is not there",
             ),
             BadKind::Unresolved => f.write_str(
-                "the metadata has a length or a selector where no integer is in front of its use",
+                "the metadata has a length or a selector without an integer field before it",
             ),
         }
     }

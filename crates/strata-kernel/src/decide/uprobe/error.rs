@@ -233,7 +233,7 @@ impl ProbeProblem {
             ProbeProblem::Exits(problem) => format!("its returns are not all known: {problem}"),
             ProbeProblem::GoValues { what, why } => format!("{what} are not known: {why}"),
             ProbeProblem::Elf(ElfError::Indirect { .. }) => {
-                "chosen when the program starts (IFUNC); probe what is called in its place"
+                "chosen when the program starts (IFUNC); probe the function that is called in its place"
                     .to_owned()
             }
             ProbeProblem::Elf(ElfError::Ambiguous { .. }) => {

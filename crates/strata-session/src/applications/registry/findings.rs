@@ -56,7 +56,7 @@ impl RegistryFindings {
             )
         });
         let uncounted = self.had_no_room.load(Ordering::Relaxed).then(|| {
-            "perhaps others, which nobody counted: at least once as many programs waited to be heard as the kernel has \
+            "perhaps others, which were not counted: at least once as many programs waited to be heard as the kernel has \
              room for (4096, or net.core.somaxconn where that is less). Who began then and had ended before a search is \
              not recorded. Leave the recorder more of the CPUs, or begin fewer programs at once"
                 .to_owned()

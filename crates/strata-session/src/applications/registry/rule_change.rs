@@ -97,8 +97,8 @@ impl Registry {
                 Ok(Received::End) => {
                     self.listener = None;
                     lock(&self.found.remarks).push(format!(
-                        "announcements: too many messages were none, and their users cannot be kept from \
-                         sending more. Nobody is listened to any more; {FOUND_BY_SEARCH}"
+                        "announcements: too many messages were invalid, and their users cannot be stopped from \
+                         sending more. No announcement is accepted any more; {FOUND_BY_SEARCH}"
                     ));
                 }
                 Err(error) => return self.unreached(&error),

@@ -139,7 +139,7 @@ impl Registry {
         } else if application.parent_pid() != 0 {
             "the process that forked it had none then"
         } else {
-            "the request for them was not there, was not the recorder's alone, or there was no room for one more session"
+            "there was no request for them, others could write to it, or there was no slot for one more session"
         };
         let reason = format!("ended before it had buffers, and its events are not recorded: {why}");
         self.not_reached(pid, name, reason);

@@ -69,7 +69,11 @@ fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> io::Result<()> 
                 let made = rustix::fs::openat(to, name, FOLDER, Mode::empty())?;
                 copy(source.as_fd(), made.as_fd(), depth - 1)?;
             }
-            _ => return Err(io::Error::other("what is in it is neither a file nor a folder")),
+            _ => {
+                return Err(io::Error::other(
+                    "it contains something that is neither a file nor a folder",
+                ))
+            }
         }
     }
     Ok(())

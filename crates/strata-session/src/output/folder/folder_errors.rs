@@ -80,7 +80,7 @@ pub enum FolderError {
     #[error("output folder: cannot begin: {}{}", failure_text(.0), advice(.0))]
     Mark(Box<strata_collect::Error>),
     /// All names for this second are taken.
-    #[error("output folder '{}' and {TRIES} more: are there already. Use -o with another name", path.display())]
+    #[error("output folder '{}' and {TRIES} more names exist already. Use -o with another name", path.display())]
     AllTaken {
         /// The first path that was tried.
         path: PathBuf,

@@ -116,7 +116,7 @@ impl Leftover {
         self.clear_but_mark();
         clear(self.fd.as_fd(), DEPTH_MAX);
         rustix::fs::unlinkat(&self.above, name, AtFlags::REMOVEDIR)
-            .map_err(|error| format!("what is left in it cannot be removed: {error}"))
+            .map_err(|error| format!("its remaining content cannot be removed: {error}"))
     }
 
     /// Removes everything except the end mark, by which the folder is found again if the removal is interrupted.
