@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_alike_are_told_apart_by_the_pieces_before_them() {
+    fn records_that_are_alike_are_distinguished_by_the_pieces_before_them() {
         let scratch = Scratch::new("alike");
         let alike = |number: usize| records(&vec![(5, 1); number]);
         let find = |pieces: &[((u64, u64), Vec<u8>)], held: &[u8]| {

@@ -352,7 +352,8 @@ impl StreamTrack {
         let limit = now.saturating_add(AHEAD_NS);
         plan.begin = if continued { self.end } else { info.timestamp_begin };
         if plan.begin > limit {
-            plan.damage = Some(named(&format!("begins at {} ns, later than now, {now} ns", plan.begin)));
+            plan.damage =
+                Some(named(&format!("begins at {} ns, later than now, {now} ns", plan.begin)));
             plan.begin = limit.max(self.end);
         }
         if plan.begin < self.end {

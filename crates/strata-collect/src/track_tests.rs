@@ -177,7 +177,7 @@ fn plan_without_an_end_ends_now() {
 }
 
 #[test]
-fn loss_of_packets_in_between_is_said_with_the_next_one() {
+fn loss_of_packets_in_between_is_reported_with_the_next_one() {
     let mut t = track();
     let plan = take(&mut t, &info(0, 12, 1, 2), true, overwritten(0)).unwrap();
     assert_eq!(plan.discarded, 0);
@@ -253,7 +253,7 @@ fn times_of_losses_are_between_the_ends_of_packets_or_up_to_the_look() {
 }
 
 #[test]
-fn losses_of_a_stream_that_was_cut_are_told_once_with_the_times_of_all_traces() {
+fn losses_of_a_stream_that_was_cut_are_reported_once_with_the_times_of_all_traces() {
     let mut t = track();
     whole(&mut t, &info(0, 1200, 100, 200));
     lossy(&mut t, info(4096, 1200, 300, 400), 5, 5, 0);

@@ -53,7 +53,7 @@ fn what_a_session_held_is_there_for_the_next_one_and_gone_with_its_end() {
 }
 
 #[test]
-fn many_are_held_and_all_of_them_are_told() {
+fn many_are_held_and_all_of_them_are_reported() {
     let bench = Bench::new("fdstore-many");
     let claim = bench.folder.claim("one").unwrap();
     let fdstore = claim.new_fdstore().unwrap();
@@ -188,7 +188,7 @@ fn malicious_messages_change_nothing_and_leave_no_descriptor() {
 }
 
 #[test]
-fn what_does_not_find_room_here_is_said_and_stays_held() {
+fn what_does_not_find_room_here_is_reported_and_stays_held() {
     let bench = Bench::new("fdstore-cut");
     let claim = bench.folder.claim("one").unwrap();
     let fdstore = claim.new_fdstore().unwrap();

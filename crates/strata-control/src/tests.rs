@@ -48,7 +48,7 @@ fn echo(request: Request) -> Reply {
 }
 
 #[test]
-fn request_is_answered_and_a_refusal_is_said_in_one_line() {
+fn request_is_answered_and_a_refusal_is_reported_in_one_line() {
     let bench = Bench::new("ask");
     let listener = bench.listener("one");
     thread::scope(|scope| {
@@ -300,7 +300,7 @@ fn what_a_killed_session_leaves_is_found_and_removed_and_nothing_else() {
 }
 
 #[test]
-fn session_that_does_not_answer_is_said_with_its_process() {
+fn session_that_does_not_answer_is_reported_with_its_process() {
     let bench = Bench::new("silent");
     let _listener = bench.listener("still");
     let asked = || {

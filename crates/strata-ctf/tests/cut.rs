@@ -165,7 +165,7 @@ fn what_is_intact_of_damaged_traces_is_read_back() {
 }
 
 #[test]
-fn time_that_a_short_header_cannot_say_any_more_is_said_in_full() {
+fn time_that_a_short_header_cannot_say_any_more_is_reported_in_full() {
     for header in [RecordHeader::Compact, RecordHeader::Large] {
         let described = trace(header, vec![event(0, "e", vec![u64_field("number")])]);
         // Each is near the one before, and no two that are kept are near each other.
@@ -294,7 +294,7 @@ fn packet_that_is_longer_than_what_is_collected_has_its_sizes() {
 }
 
 #[test]
-fn gap_in_front_of_the_part_is_not_told_and_one_in_it_is() {
+fn gap_in_front_of_the_part_is_not_reported_and_one_in_it_is() {
     let mut packets = Packets::default();
     let described = trace(RecordHeader::Compact, vec![event(0, "e", vec![u64_field("number")])]);
     let discarded = [2, 7, 7, 7, 12, 12];

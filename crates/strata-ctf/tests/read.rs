@@ -228,7 +228,7 @@ fn events_of_folders_with_one_uuid_are_one_trace() {
 }
 
 #[test]
-fn loss_of_records_and_packets_is_told_between_packets() {
+fn loss_of_records_and_packets_is_reported_between_packets() {
     let folder = Folder::new();
     let mut packets = Packets::default();
     let record = |time| record(RecordHeader::Compact, 0, time, true, &7_u64.to_ne_bytes());

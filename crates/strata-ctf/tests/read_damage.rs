@@ -678,7 +678,7 @@ fn malicious_order_of_packets_shows_all() {
 
 /// The damage is reported before any packet of the stream was decoded, and another stream follows.
 #[test]
-fn damage_in_front_of_a_streams_first_packet_is_told_by_run() {
+fn damage_in_front_of_a_streams_first_packet_is_reported_by_run() {
     let folder = Folder::new();
     let made = Made::new(4);
     made.write(folder.path());

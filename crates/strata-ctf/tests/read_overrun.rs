@@ -220,7 +220,7 @@ fn malicious_field_beyond_the_content_makes_no_event_of_what_is_behind() {
 }
 
 #[test]
-fn field_beyond_the_content_leaves_the_packets_that_can_be_told_apart() {
+fn field_beyond_the_content_leaves_the_packets_that_can_be_distinguished() {
     each(|name, case, folder, bits| {
         // The padding has the rest of the record, so that the size is right, and an intact packet is behind it.
         let mut stream = case.packet(&case.record, bits);

@@ -57,7 +57,7 @@ fn wrapped_rings_are_read_from_the_oldest_packet_on() {
 }
 
 #[test]
-fn packets_that_are_gone_between_oldest_and_newest_are_told() {
+fn packets_that_are_gone_between_oldest_and_newest_are_reported() {
     let folder = write(&Made::new(9), &[6, 7, 8, 2, 3]);
     let found = all(Reader::open(&[folder.path()]).unwrap().events(TimeRange::ALL));
     assert!(found.iter().any(|text| text.starts_with("discarded")), "{found:?}");

@@ -38,7 +38,7 @@ fn records_written_here_begin_as_those_of_the_ring() {
 }
 
 #[test]
-fn records_of_300_classes_are_told_apart() {
+fn records_of_300_classes_are_distinguished() {
     for header in HEADERS {
         let classes = (0..300).map(|id| event(id, &format!("e{id}"), vec![u64_field("v")]));
         let described = trace(header, classes.collect());
@@ -60,7 +60,7 @@ fn records_of_300_classes_are_told_apart() {
 }
 
 #[test]
-fn records_of_the_ids_around_each_limit_are_told_apart() {
+fn records_of_the_ids_around_each_limit_are_distinguished() {
     let ids = [0, 1, 30, 31, 32, 255, 256, 65534, 65535, 65536, u32::MAX];
     for header in HEADERS {
         let classes = ids.iter().map(|&id| event(id, &format!("e{id}"), vec![u64_field("v")]));

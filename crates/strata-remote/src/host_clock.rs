@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_a_host_are_those_of_the_relay_within_what_is_said() {
+    fn times_of_a_host_are_those_of_the_relay_within_what_is_reported() {
         let mut clock = HostClock::new(BOOT, WALL);
         let begin = LATER + 1_000_000_000_000;
         assert!(clock.describe(&text(BOOT), false).is_none(), "nothing is known yet");

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn end_that_waits_for_a_relay_without_progress_ends_when_it_is_told_to() {
+    fn end_that_waits_for_a_relay_without_progress_ends_when_it_is_asked_to() {
         let link = Link::new("relay").unwrap();
         link.resume(0).unwrap();
         let (is_over, is_there) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(true));

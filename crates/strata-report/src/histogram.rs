@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_known_values_are_within_the_error_that_is_said() {
+    fn quantiles_of_known_values_are_within_the_error_that_is_reported() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.quantile(0.5), None);
         (1..=100_000_u64).for_each(|value| histogram.add(value * 1000));

@@ -139,7 +139,7 @@ fn mapping_beyond_the_end_of_the_file_is_refused() {
 }
 
 #[test]
-fn mapping_of_what_cannot_be_mapped_says_what_the_system_said() {
+fn mapping_of_what_cannot_be_mapped_says_what_the_system_reports() {
     let folder = File::open("/proc/self").unwrap();
     assert!(Mapping::new(folder.as_fd(), 0, 4096).is_err());
     let mut exe = File::open(std::env::current_exe().unwrap()).unwrap();

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_the_kernel_that_other_events_would_not_have_is_not_said_to_be_the_flag_s() {
+    fn failure_of_the_kernel_that_other_events_would_not_have_is_not_reported_to_be_the_flag_s() {
         use strata_kernel::Error as E;
         for (cause, has_advice) in [
             (E::NoBtf, true),

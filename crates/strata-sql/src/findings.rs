@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_timeline_leaves_out_is_said_with_how_often() {
+    fn what_a_timeline_leaves_out_is_reported_with_how_often() {
         let findings = Findings::default();
         findings.summary(&Summary::default());
         assert_eq!(findings.found(), Found::default());

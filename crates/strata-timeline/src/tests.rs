@@ -479,7 +479,7 @@ fn waker_in_an_interrupt_that_is_recorded_is_that_interrupt() {
 }
 
 #[test]
-fn wake_of_a_thread_on_its_way_to_sleep_is_told_when_it_can_run() {
+fn wake_of_a_thread_on_its_way_to_sleep_is_reported_when_it_can_run() {
     let mut machine = Machine::new();
     machine.enter(5, 1, 6, "write", Object::None).enter(10, 0, 5, "read", Object::None);
     // The switch is told behind the begin of the wake.
@@ -712,7 +712,7 @@ fn cpus_ran_somebody_nobody_or_what_the_trace_does_not_say() {
 }
 
 #[test]
-fn interrupts_are_told_with_whom_they_interrupt_and_how_late_they_are() {
+fn interrupts_are_reported_with_whom_they_interrupt_and_how_late_they_are() {
     let mut machine = Machine::new();
     machine.switch(10, 0, 0, 0, 5).tell(20, 0, 5, Fact::InterruptEnter(36, RecordText::Is("disk")));
     machine.tell(22, 0, 5, Fact::SoftirqRaise(4)).tell(23, 0, 5, Fact::SoftirqRaise(4));

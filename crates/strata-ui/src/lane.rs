@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_a_time_are_the_same_backwards_and_reading_ends_where_it_is_told_to() {
+    fn slices_of_a_time_are_the_same_backwards_and_reading_ends_where_it_is_asked_to() {
         let slices = slices(&mut Random::from_seed(8), 5000);
         let (lane, store) = lane(&slices);
         let (begin, end) = (slices[700].from, slices[4200].to);

@@ -203,7 +203,7 @@ fn address_before_the_dump_is_what_the_dump_tells_where_nothing_has_changed_sinc
 }
 
 #[test]
-fn second_dump_says_nothing_of_what_the_first_has_said_and_a_part_of_what_has_changed() {
+fn second_dump_says_nothing_of_what_the_first_has_reported_and_a_part_of_what_has_changed() {
     let hits = [hit(10, 7, 0x1004), hit(10, 7, 0x2004), hit(10, 7, 0x3004), hit(10, 7, 0x3084)];
     let first = [map(20, 7, 0x1000, "/no/old")];
     // At the place of the first one, beside it, and over what was mapped meanwhile.

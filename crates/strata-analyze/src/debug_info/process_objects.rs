@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn object_beyond_the_limit_is_not_there_and_that_is_said_once() {
+    fn object_beyond_the_limit_is_not_there_and_that_is_reported_once() {
         let budget = Arc::new(Budget::of(64 << 10, 0));
         let mut process = ProcessObjects::new(&budget);
         let kept = (0..4096).take_while(|at| process.insert(object(at * 16, 16))).count();

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn reason_of_many_parts_is_told_once_and_leaves_room_for_other_remarks() {
+    fn reason_of_many_parts_is_reported_once_and_leaves_room_for_other_remarks() {
         let budget = Arc::default();
         let program = Path::new("/nothing/shop");
         let files = SplitFiles::new(program, None, None, RunTimeEndian::Little, &budget);

@@ -368,7 +368,7 @@ fn ranges_beside_each_other_have_each_event_record_once() {
 }
 
 #[test]
-fn malicious_number_of_damages_is_counted_and_the_first_ones_are_told() {
+fn malicious_number_of_damages_is_counted_and_the_first_ones_are_reported() {
     let trace = Trace::of(100, 4);
     let path = trace.0.join("s0");
     let mut bytes = fs::read(&path).unwrap();
@@ -391,7 +391,7 @@ fn malicious_number_of_damages_is_counted_and_the_first_ones_are_told() {
 }
 
 #[test]
-fn loss_is_told_with_its_stream_its_number_and_its_times() {
+fn loss_is_reported_with_its_stream_its_number_and_its_times() {
     let trace = Trace::of(1, 1);
     let metadata = METADATA.replace("u64 cpu_id;", "u64 cpu_id; u64 events_discarded;");
     fs::write(trace.0.join("metadata"), metadata).unwrap();

@@ -308,7 +308,7 @@ fn copy_of_a_stack_is_shown_to_who_names_it_and_a_field_of_the_same_name_to_all(
 }
 
 #[test]
-fn masked_fields_are_not_told_wherever_they_are() {
+fn masked_fields_are_not_reported_wherever_they_are() {
     let (plain, time) = (|| number(None, None), || number(Some(0), None));
     let option = |name: &str, at: i128, class| VariantOption {
         name: name.into(),

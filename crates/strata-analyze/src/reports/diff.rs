@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn shift_is_told_in_its_direction_if_it_is_as_large_as_asked() {
+    fn shift_is_reported_in_its_direction_if_it_is_as_large_as_asked() {
         let mut random = Random::from_seed(8);
         let (before, after) =
             (times(&mut random, 5000, 10_000.0), times(&mut random, 5000, 12_000.0));

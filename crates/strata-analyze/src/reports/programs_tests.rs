@@ -136,7 +136,7 @@ fn slowest_spans_say_what_their_thread_waited_for_and_it_adds_up() {
 }
 
 #[test]
-fn spans_whose_ends_have_other_ids_are_told() {
+fn spans_whose_ends_have_other_ids_are_reported() {
     let hand = Hand::new();
     let events = [("a:x_begin", "u32 request_id;"), ("a:x_end", "u32 request_id;")];
     let of = |id| [U32(5), U32(id)];
@@ -426,7 +426,7 @@ fn memory_that_is_mapped_is_what_calls_have_returned_and_faults_are_in_it() {
 }
 
 #[test]
-fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_told_once() {
+fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_reported_once() {
     let hand = Hand::new();
     let events = [
         ("pthread:mutex_lock_begin", "u64 lock; u32 owner;"),

@@ -229,7 +229,7 @@ fn text_that_comes_late_stands_where_its_address_was() {
 }
 
 #[test]
-fn end_of_an_execve_without_its_begin_leaves_the_name_that_was_said() {
+fn end_of_an_execve_without_its_begin_leaves_the_name_that_was_reported() {
     let hand = kernel(&[
         (SWITCH, 1, &[V::U32(9), V::Text("idle"), V::U32(0), V::Text("new"), V::U32(7)]),
         (EXEC_EXIT, 3, &[V::U32(7), V::I64(0)]),
@@ -251,7 +251,7 @@ fn what_was_there_when_recording_began_names_threads_and_is_shown_if_asked_for()
 }
 
 #[test]
-fn name_that_is_said_later_was_there_before_unless_it_is_new() {
+fn name_that_is_reported_later_was_there_before_unless_it_is_new() {
     let dump = |tid, name| [V::U32(1), V::U32(tid), V::Text(name)];
     let (old, new) = (dump(7, "old"), dump(8, "new"));
     let hand = kernel(&[

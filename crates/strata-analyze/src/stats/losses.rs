@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_told_by_neighbouring_packets_is_one_range() {
+    fn loss_reported_by_neighbouring_packets_is_one_range() {
         use AbsentKind::Records;
         let absent = pushed(
             &[range(Records, 5, 10, 20), range(Records, 7, 20, 30), range(Records, 1, 40, 50)],

@@ -366,7 +366,7 @@ mod sum_tests {
     }
 
     #[test]
-    fn stats_of_a_recording_that_did_not_end_well_are_not_complete_and_count_what_is_untold() {
+    fn stats_of_a_recording_that_did_not_end_well_are_not_complete_and_count_what_is_unreported() {
         use strata_ctf::end_mark::{EndMark, Ending, Losses};
         use strata_ctf::read::RecordingEnd;
         let with = |end| {

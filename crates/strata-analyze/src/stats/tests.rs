@@ -330,7 +330,7 @@ fn count_of_a_trace_without_packets_is_nothing() {
 }
 
 #[test]
-fn count_that_is_told_to_stop_has_no_result() {
+fn count_that_is_asked_to_stop_has_no_result() {
     let folder = Folder::new();
     let trace = folder.trace(7);
     Packets::new(7, 0).packet(&steps(0, 10, 10), 5, 0).write(&trace);

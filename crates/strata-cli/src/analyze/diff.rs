@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn second_trace_is_looked_at_as_much_later_or_earlier_as_is_said_and_open_ends_stay_open() {
+    fn second_trace_is_looked_at_as_much_later_or_earlier_as_is_reported_and_open_ends_stay_open() {
         assert_eq!(
             (shift("1.5s"), shift("-12ns"), shift("+1ms")),
             (Ok(1_500_000_000), Ok(-12), Ok(1_000_000))
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_as_people_say_them() {
+    fn changes_are_reported_as_people_say_them() {
         assert_eq!(
             (ratio_text(1.25), ratio_text(0.5), ratio_text(7.04)),
             ("+25 %".into(), "-50 %".into(), "7.0x".into())

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_of_the_longest_than_are_shown_and_there_are_is_said() {
+    fn fewer_of_the_longest_than_are_shown_and_there_are_is_reported() {
         for (found, shown, of_them) in [(10, 10, 500), (3, 10, 3), (0, 0, 500), (0, 10, 0)] {
             assert_eq!(fewer(found, shown, 100, of_them, "slowest"), None);
         }

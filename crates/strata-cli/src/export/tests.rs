@@ -106,7 +106,7 @@ fn database_beside_the_journal_of_another_one_is_refused() {
 }
 
 #[test]
-fn remarks_of_a_database_say_what_it_lacks_and_where_that_is_told() {
+fn remarks_of_a_database_say_what_it_lacks_and_where_that_is_reported() {
     let summary = sql::Summary { events: 5, bytes: 8192, ..sql::Summary::default() };
     assert!(sqlite::remarks(&summary).is_empty());
     let summary = sql::Summary { discarded: 1200, packets: 1, cut: 1, ..summary };
@@ -316,7 +316,7 @@ fn remarks_on_slices_that_overlap_name_the_rule_as_it_is_typed() {
 }
 
 #[test]
-fn file_that_is_more_than_browsers_hold_is_said_to_be_and_no_smaller_one() {
+fn file_that_is_more_than_browsers_hold_is_reported_to_be_and_no_smaller_one() {
     for bytes in [0, 1, 2 << 30] {
         assert_eq!(too_large(bytes), None, "{bytes}");
     }

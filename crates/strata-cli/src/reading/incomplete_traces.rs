@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn full_disk_is_one_line_for_all_traces_with_what_is_untold() {
+    fn full_disk_is_one_line_for_all_traces_with_what_is_unreported() {
         let ends = [
             end("t", None, marked(Ending::NoSpace, 0)),
             end("t/kernel", Some(0), marked(Ending::NoSpace, 43_839)),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn killed_recorder_is_said_once_and_of_the_recording_only_if_no_trace_says_it() {
+    fn killed_recorder_is_reported_once_and_of_the_recording_only_if_no_trace_says_it() {
         let killed = |path, trace| end(path, trace, RecordingEnd::Killed { is_sure: true });
         let ends = [killed("t", None), killed("t/kernel", Some(0))];
         let [text] = &said(&ends)[..] else { panic!("{:?}", said(&ends)) };
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_there_and_marks_that_are_none_are_said() {
+    fn files_that_are_not_there_and_marks_that_are_none_are_reported() {
         let missing = Missing { files: 2, files_found: 1, bytes: 8192, bytes_found: 4096 };
         let whole = end("t", Some(0), marked(Ending::Ended, 0));
         let text = said(&[FolderEnd { missing: Some(missing), ..whole }]).concat();

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_out_is_said_with_how_often_and_the_limit() {
+    fn what_was_left_out_is_reported_with_how_often_and_the_limit() {
         assert!(texts(0, 0).is_empty());
         let one = texts(1, 0);
         assert_eq!(one.len(), 1);

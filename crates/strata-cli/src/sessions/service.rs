@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn manager_is_told_at_a_path_and_at_an_abstract_name() {
+    fn manager_is_reported_at_a_path_and_at_an_abstract_name() {
         let path = env::temp_dir().join(format!("strata-notify-{}", std::process::id()));
         let name = format!("strata-notify-{}", std::process::id());
         let at_name = SocketAddr::from_abstract_name(&name).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn manager_is_pinged_by_notices_of_the_loop_and_told_a_status_when_it_changes() {
+    fn manager_is_pinged_by_notices_of_the_loop_and_reported_a_status_when_it_changes() {
         let name = format!("strata-watchdog-{}", std::process::id());
         let at = SocketAddr::from_abstract_name(&name).unwrap();
         let socket = UnixDatagram::bind_addr(&at).unwrap();

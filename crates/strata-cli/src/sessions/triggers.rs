@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trigger_is_told_in_words_whatever_it_says() {
+    fn trigger_is_reported_in_words_whatever_it_says() {
         let facts = json!({ "triggers": [
             {
                 "name": "dear", "fired": 1, "suppressed": 4, "pause_ms": 10000, "times": 3, "matched": 0,

@@ -169,7 +169,7 @@ fn picture_has_a_sign_for_every_part_in_which_something_is() {
 }
 
 #[test]
-fn loss_is_said_in_the_summary_in_the_picture_and_with_its_times() {
+fn loss_is_reported_in_the_summary_in_the_picture_and_with_its_times() {
     let text = plain(&with_losses(), StatsStyle { ascii: true, ..LOOK });
     assert!(text.contains("700 records discarded, 6.5 % of all\n"), "{text}");
     assert!(text.contains("\ndiscarded, or not there\n"), "{text}");
@@ -197,7 +197,7 @@ fn loss_in_overwrite_mode_may_be_of_both_kinds() {
 }
 
 #[test]
-fn uncertainty_of_guests_is_said_where_there_are_any() {
+fn uncertainty_of_guests_is_reported_where_there_are_any() {
     let mut stats = with_losses();
     assert!(!plain(&stats, LOOK).contains("clocks"));
     stats.traces[0].uncertainty_ns = Some(58_000);

@@ -144,7 +144,7 @@ fn times(follow: &mut Follow) -> Vec<i64> {
 }
 
 #[test]
-fn events_are_lent_once_and_only_up_to_what_is_said_to_be_written() {
+fn events_are_lent_once_and_only_up_to_what_is_reported_to_be_written() {
     let trace = Grown::new("once");
     let mut at = trace.packet(0, 0, 4096, 0, 0, &[1000, 2000, 3000]);
     let mut follow = Follow::open(&[&trace.folder], OpenOptions::default()).unwrap();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_several_bits_are_told_once_and_the_rest_is_left() {
+    fn flags_of_several_bits_are_reported_once_and_the_rest_is_left() {
         let field =
             field(0, &[("none", 0), ("BC", 6), ("A", 1), ("B", 2), ("C", 4), ("T", 1 << 31)]);
         for (value, expected) in [

@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn malicious_array_of_millions_is_cut_and_that_is_said() {
+    fn malicious_array_of_millions_is_cut_and_that_is_reported() {
         let (array, element) = (field("a", FieldKind::Array), field("", FieldKind::Integer));
         let all = annotations(|to| {
             to.begin_array(&array, 3_000_000);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_on_a_cpu_is_said_between_what_is_before_and_behind() {
+    fn loss_on_a_cpu_is_reported_between_what_is_before_and_behind() {
         let mut bytes = Vec::new();
         let mut writer = PacketWriter::new(&mut bytes, CLOCK_REALTIME);
         let mut sched = Sched::default();

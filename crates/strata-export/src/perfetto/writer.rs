@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_in_a_stream_is_told_in_its_own_sequence() {
+    fn loss_in_a_stream_is_reported_in_its_own_sequence() {
         let mut bytes = Vec::new();
         let mut writer = PacketWriter::new(&mut bytes, CLOCK_MONOTONIC);
         writer.begin_stream(3).unwrap();

@@ -420,7 +420,7 @@ fn states_behind_damage_are_unknown_in_reports_too() {
 
 /// What is wrong with one trace from the begin is told with what is found in another one.
 #[test]
-fn damage_is_told_whenever_it_was_found() {
+fn damage_is_reported_whenever_it_was_found() {
     let hand = of_kernel(&waits());
     fs::create_dir(hand.0.join("in/none")).unwrap();
     fs::write(hand.0.join("in/none/metadata"), "no metadata").unwrap();
@@ -438,7 +438,7 @@ fn damage_is_told_whenever_it_was_found() {
 }
 
 #[test]
-fn spans_of_a_program_have_their_keys_and_what_is_alone_is_said() {
+fn spans_of_a_program_have_their_keys_and_what_is_alone_is_reported() {
     let hand = Hand::new();
     fs::create_dir(hand.0.join("in")).unwrap();
     let events = [
@@ -586,7 +586,7 @@ fn counters_of_a_part_are_cut_at_its_bounds_and_those_that_are_filtered_out_are_
 }
 
 #[test]
-fn texts_and_numbers_that_a_database_cannot_hold_are_still_told() {
+fn texts_and_numbers_that_a_database_cannot_hold_are_still_reported() {
     let hand = Hand::new();
     fs::create_dir(hand.0.join("in")).unwrap();
     let fields = "string text; u64 high; i64 low; f64 nan; f64 inf; f64 most;";

@@ -133,7 +133,7 @@ fn word_without_quotes_is_suspected_to_be_text() {
 }
 
 #[test]
-fn comparison_of_other_kinds_is_said() {
+fn comparison_of_other_kinds_is_reported() {
     hint(
         "next_comm == 3",
         "'next_comm' is text in these traces; compared with a number it is never true",
@@ -184,7 +184,7 @@ fn parts_that_are_true_of_different_events_only() {
 }
 
 #[test]
-fn values_that_no_field_can_have_are_said_with_those_that_it_can() {
+fn values_that_no_field_can_have_are_reported_with_those_that_it_can() {
     let carets = |from: usize, to: usize| {
         format!("{}{} from 0 to 4294967295", " ".repeat(from), "^".repeat(to - from))
     };

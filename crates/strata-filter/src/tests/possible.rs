@@ -78,7 +78,7 @@ fn text(random: &mut Random, depth: usize) -> String {
 }
 
 #[test]
-fn filter_that_selects_a_record_is_never_said_to_select_none() {
+fn filter_that_selects_a_record_is_never_reported_to_select_none() {
     let mut random = Random::new();
     let (class, records) = (class(), records());
     let (mut never, mut found) = (0, 0);

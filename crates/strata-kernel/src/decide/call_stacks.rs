@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_text_or_size_is_told_with_what_there_is() {
+    fn wrong_text_or_size_is_reported_with_what_there_is() {
         for text in
             ["", "lbr", "fp,1", "dwarf,", "dwarf,0", "dwarf,512", "dwarf,3000", "dwarf,128K"]
         {

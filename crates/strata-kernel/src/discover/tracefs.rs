@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_by_rights_and_by_lockdown_are_told_apart() {
+    fn refused_by_rights_and_by_lockdown_are_distinguished() {
         let refused = |errno| refused(Path::new("/x"), io::Error::from_raw_os_error(errno));
         assert!(refused(libc::EACCES).to_string().contains("Run as root"));
         assert!(refused(libc::EPERM).to_string().contains("lockdown=integrity"));

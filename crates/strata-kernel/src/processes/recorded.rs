@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_followed_is_said_by_two_bits_each() {
+    fn who_is_followed_is_reported_by_two_bits_each() {
         // Tasks 0 to 7: 5 is recorded, 6 from its next execve on.
         let snapshot = RecordedSnapshot(Some(vec![0b0000_0000, 0b0001_1000]));
         for (tid, is) in

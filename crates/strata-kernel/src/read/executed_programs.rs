@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn command_and_what_it_starts_are_told_with_their_files_in_order() {
+    fn command_and_what_it_starts_are_reported_with_their_files_in_order() {
         let mut started = match Started::follow() {
             Ok(started) => started,
             Err(why) => {

@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_of_this_process_is_told_with_its_file() {
+    fn mapped_of_this_process_is_reported_with_its_file() {
         use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
         // On one CPU: there what found no room is told with what finds some next.
         let (all, mut one) = (sched_getaffinity(None).unwrap(), CpuSet::new());

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_said_once_and_beyond_the_limit_counted() {
+    fn reasons_are_reported_once_and_beyond_the_limit_counted() {
         let one =
             |pid, reason: &str| NotReached { pid, name: String::new(), reason: reason.to_owned() };
         let mut reasons = Reasons::from(vec![one(1, "a"), one(1, "a"), one(1, "b")]);

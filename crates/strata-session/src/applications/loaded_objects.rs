@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_said_where_records_have_addresses_of_code() {
+    fn objects_are_reported_where_records_have_addresses_of_code() {
         let format = |contexts: &[&str]| RecordFormat {
             contexts: strata_user::EventContexts::parse(contexts).unwrap(),
             ..RecordFormat::default()

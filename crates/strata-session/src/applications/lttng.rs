@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn process_of_lttng_is_told_with_its_name_and_its_files() {
+    fn process_of_lttng_is_reported_with_its_name_and_its_files() {
         let own = std::process::id();
         let text = told(own, &lttng(&["./app", "./b.so"]));
         assert!(text.starts_with(&format!("process {own} (")), "{text}");

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_beyond_the_limit_are_said_to_be_there() {
+    fn warnings_beyond_the_limit_are_reported_to_be_there() {
         let mut texts = Vec::new();
         for number in 0..100 {
             keep(&mut texts, format!("{}", number / 2));

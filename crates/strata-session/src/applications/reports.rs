@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_a_hundred_thousand_processes_are_told_or_summed_up() {
+    fn reports_of_a_hundred_thousand_processes_are_reported_or_summed_up() {
         let mut reports = Reports::default();
         for pid in 1..=100_000 {
             reports.add(report(pid));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn process_with_anything_wrong_is_told_beyond_those_with_nothing_wrong() {
+    fn process_with_anything_wrong_is_reported_beyond_those_with_nothing_wrong() {
         let troubles: [fn(&mut ProcessReport); 3] = [
             |report| report.problem = Some("x".into()),
             |report| report.warnings.push("x".into()),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_process_are_one_process_among_those_told_and_among_the_rest() {
+    fn parts_of_a_process_are_one_process_among_those_reported_and_among_the_rest() {
         let part = |memory, is_part| ProcessReport { memory, is_part, ..report(1) };
         let mut reports = Reports::default();
         (1..PLAIN_MAX as u64).for_each(|memory| reports.add(part(memory, false)));

@@ -640,7 +640,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damaged_process_is_set_aside_with_all_that_it_said() {
+    fn damaged_process_is_set_aside_with_all_that_it_reported() {
         let folder = std::env::temp_dir().join(format!("strata-aside-{}", std::process::id()));
         let directory = Directory::create(&folder).unwrap();
         directory.set_metadata("x").unwrap();

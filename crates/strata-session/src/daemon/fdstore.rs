@@ -419,7 +419,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_yet_is_not_told_when_nobody_needs_it_and_its_descriptors_are_given_back() {
+    fn what_was_not_reported_yet_is_not_reported_when_nobody_needs_it_and_its_descriptors_are_given_back(
+    ) {
         let (program, _) = crate::scratch_tests::program();
         let (mut state, inode) = (FdStoreState::default(), program.inode());
         let told = |state: &FdStoreState| -> Vec<bool> {

@@ -84,7 +84,7 @@ mod tests {
     use strata_control::HeldMemory;
 
     #[test]
-    fn what_is_no_map_of_rings_is_said_and_not_held_any_longer() {
+    fn what_is_no_map_of_rings_is_reported_and_not_held_any_longer() {
         let shape = br#"{"overwrites": true, "subbuf_bytes": 4096, "nr_subbufs": 2}"#;
         for (facts, why) in [
             (&b"{\"rings\": 1}"[..], "of another version"),

@@ -492,7 +492,7 @@ fn many_requests_do_not_keep_a_session_from_its_end() {
 }
 
 #[test]
-fn what_options_do_not_say_a_layer_is_told_before_it_starts() {
+fn what_options_do_not_say_a_layer_is_reported_before_it_starts() {
     let mut bench = Bench::new();
     bench.enable(LayerOf::User, "a:*").unwrap();
     bench.change(&track(&[7])).unwrap();

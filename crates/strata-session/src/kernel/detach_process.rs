@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn detaching_of_many_programs_is_told_and_of_few_is_not() {
+    fn detaching_of_many_programs_is_reported_and_of_few_is_not() {
         let pid = Pid::from_raw(77).unwrap();
         let text = remark(1246, pid).unwrap();
         assert!(text.starts_with("1246 programs are still being detached"), "{text}");

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_a_pattern_is_said_once_for_all_rules() {
+    fn what_is_left_out_of_a_pattern_is_reported_once_for_all_rules() {
         let rules = [rule("uprobe:c:mem*", None)];
         let mut known = KnownProbes::default();
         let first = probed(&rules, &mut known, &Contexts::default()).unwrap();

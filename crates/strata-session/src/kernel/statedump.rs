@@ -752,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_mapped_before_is_said_at_the_begin_as_far_as_it_is_known() {
+    fn what_was_mapped_before_is_reported_at_the_begin_as_far_as_it_is_known() {
         let path = std::env::temp_dir().join(format!("strata-dump-before-{}", std::process::id()));
         let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
         let map = CodeMapping {

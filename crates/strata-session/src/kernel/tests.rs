@@ -76,7 +76,7 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
 }
 
 #[test]
-fn threads_that_were_there_before_are_told_unless_all_are_the_command_s() {
+fn threads_that_were_there_before_are_reported_unless_all_are_the_command_s() {
     let spec = |follow, followed: &[bool]| RecordingSpec {
         argv_bytes: strata_kernel::ARGV_BYTES,
         loss_mode: LossMode::Discard,
@@ -164,7 +164,7 @@ fn layer_by_default_that_records_nothing_says_the_first_reason() {
 }
 
 #[test]
-fn rules_that_are_not_well_formed_are_said_before_anything_of_the_kernel_is_read() {
+fn rules_that_are_not_well_formed_are_reported_before_anything_of_the_kernel_is_read() {
     let rules = |rules: &[&str]| {
         let rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
         rules_of(&KernelOptions { rules, ..KernelOptions::default() })

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn library_of_lttng_is_said_and_no_fault_in_any_case() {
+    fn library_of_lttng_is_reported_and_no_fault_in_any_case() {
         check(
             &lttng(Ok("/usr/lib/liblttng-ust.so.1".into())),
             Readiness::Good,
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn seccomp_and_clocks_of_all_kinds_are_told_apart() {
+    fn seccomp_and_clocks_of_all_kinds_are_distinguished() {
         for (status, state) in [
             ("", Readiness::Good),
             ("Seccomp:\t0\n", Readiness::Good),

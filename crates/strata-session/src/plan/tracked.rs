@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn tracked_of_one_that_has_ended_are_told_by_numbers_and_names_that_are_known() {
+    fn tracked_of_one_that_has_ended_are_reported_by_numbers_and_names_that_are_known() {
         let users = |uid| Tracked { uids: Some(vec![uid]), ..Tracked::default() };
         let named = |uid| Tracked { names: texts(&["bank*"]), ..users(uid) };
         let shops = Tracked { names: texts(&["bank", "shopd"]), ..users(1000) };

@@ -390,7 +390,7 @@ fn hidden_processes_are_remarks_where_others_were_recorded_and_else_not_reached(
 }
 
 #[test]
-fn descendants_that_run_on_are_told_and_holders_of_the_socket_only_where_there_are_none() {
+fn descendants_that_run_on_are_reported_and_holders_of_the_socket_only_where_there_are_none() {
     let process = |pid, is_alive, selected| ProcessReport {
         pid,
         is_alive,

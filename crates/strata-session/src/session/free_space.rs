@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_waited_for_until_there_is_enough_and_said_once() {
+    fn room_is_waited_for_until_there_is_enough_and_reported_once() {
         let time = TimeSource::manual(0);
         let room = Room::new(time.clone());
         assert!(!room.lacks(|| unreachable!()) && !room.is_lacking() && room.now().is_none());

@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_that_came_first_is_the_one_that_is_told() {
+    fn failure_that_came_first_is_the_one_that_is_reported() {
         let shared = Shared::new().unwrap();
         assert_eq!((shared.has_failed(), shared.failure()), (false, None));
         shared.fail("one".into());
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_processes_are_those_that_were_told() {
+    fn counts_and_processes_are_those_that_were_reported() {
         let shared = Shared::new().unwrap();
         let discarded = Discarded { full: 3, nested: 1, ..Discarded::default() };
         let counts =

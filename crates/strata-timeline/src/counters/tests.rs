@@ -122,7 +122,7 @@ fn counter_that_is_one_too_many_is_counted_and_has_no_value() {
 }
 
 #[test]
-fn value_that_is_said_while_records_are_absent_is_known_for_no_time() {
+fn value_that_is_reported_while_records_are_absent_is_known_for_no_time() {
     let mut set = Set::new();
     set.set("a", PROCESS, 10, 1, 0);
     set.set("a", cpu(0), 10, 2, 0);

@@ -60,7 +60,7 @@ fn key_that_begins_again_is_another_span_and_the_first_is_unpaired() {
 }
 
 #[test]
-fn keys_of_any_length_are_told_apart_by_all_of_their_bytes() {
+fn keys_of_any_length_are_distinguished_by_all_of_their_bytes() {
     let long = |last| [&[b'x'; 4000][..], &[last]].concat();
     let (a, b) = (long(b'a'), long(b'b'));
     let keep = |bytes: &[u8]| KeyRef::Text(bytes).keep();

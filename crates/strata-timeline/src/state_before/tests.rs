@@ -90,7 +90,7 @@ fn each_is_asked_for_once_and_none_behind_a_loss() {
 }
 
 #[test]
-fn processes_that_are_said_to_be_of_each_other_are_in_no_chain() {
+fn processes_that_are_reported_to_be_of_each_other_are_in_no_chain() {
     let there = |tid, process| (0, None, Step(StepKind::There { tid, process, parent: None }));
     let mut before = FactsBefore::new(|_| 0, &[there(5, 6), there(6, 7), there(7, 5), there(8, 5)]);
     let all = [5, 6, 7, 8].map(|tid| before.take_process(0, tid));

@@ -57,7 +57,7 @@ fn page_fault_goes_on_after_a_preemption_and_ends_with_its_wait() {
 }
 
 #[test]
-fn thread_that_is_said_to_run_elsewhere_has_moved_and_what_was_between_is_unknown() {
+fn thread_that_is_reported_to_run_elsewhere_has_moved_and_what_was_between_is_unknown() {
     let mut machine = Machine::new();
     machine.tell(10, 0, 5, Fact::Fault).tell(50, 1, 5, Fact::Fault);
     // Another one on the first CPU, of which no switch was recorded.
@@ -179,7 +179,7 @@ fn waker_whose_calls_are_not_recorded_is_not_sure_and_a_kernel_thread_is() {
 }
 
 #[test]
-fn interrupts_deeper_than_the_limit_are_not_told_and_the_others_are() {
+fn interrupts_deeper_than_the_limit_are_not_reported_and_the_others_are() {
     let mut machine = Machine::new();
     machine.tell(1, 0, 5, Fact::Fault);
     for number in 0..12 {
@@ -255,7 +255,7 @@ fn threads_of_two_machines_with_one_number_are_two() {
 }
 
 #[test]
-fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on() {
+fn names_are_those_that_were_reported_last_and_of_another_program_from_its_begin_on() {
     let name = |machine: &Machine| {
         let world = &machine.engine.world;
         world.thread_name(world.threads.find(0, 5).unwrap())
@@ -307,7 +307,7 @@ fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on(
 }
 
 #[test]
-fn devices_and_interrupts_have_the_names_that_were_said_and_else_their_numbers() {
+fn devices_and_interrupts_have_the_names_that_were_reported_and_else_their_numbers() {
     let mut machine = Machine::new();
     let device = 8 << 20 | 1;
     machine.tell(1, 0, 1, Fact::DeviceName { device, name: RecordText::Is("sda1") });

@@ -168,7 +168,8 @@ fn hidden_threads_are_counted_in_the_time_that_is_asked_for_the_longest_first() 
 }
 
 #[test]
-fn switch_that_does_not_follow_is_told_with_who_was_found_there_and_since_when_that_is_not_known() {
+fn switch_that_does_not_follow_is_reported_with_who_was_found_there_and_since_when_that_is_not_known(
+) {
     let told = |tell: &dyn Fn(&mut Machine)| {
         let mut machine = machine(Switches::NotSaid);
         tell(&mut machine);

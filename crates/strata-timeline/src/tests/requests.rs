@@ -36,7 +36,7 @@ fn waits(machine: &mut Machine) -> Vec<String> {
 }
 
 #[test]
-fn wait_is_ended_by_the_request_that_its_interrupt_has_said_last_is_done() {
+fn wait_is_ended_by_the_request_that_its_interrupt_has_reported_last_is_done() {
     let mut machine = blocked_for();
     machine.tell(10, 0, 0, Fact::SoftirqEnter(4));
     machine.complete(11, 0, 0, 100).waking(12, 0, 0, 6);

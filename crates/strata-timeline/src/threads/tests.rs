@@ -28,7 +28,7 @@ fn number_is_that_of_the_last_thread_that_got_it_on_its_machine() {
 }
 
 #[test]
-fn malicious_number_of_threads_ends_at_the_limit_and_is_said() {
+fn malicious_number_of_threads_ends_at_the_limit_and_is_reported() {
     const MOST: usize = 1000;
     let mut threads = Threads::within(Bounds { all: MOST, active: MOST, sweep: 10 });
     for tid in 1..=MOST as i32 + 2 {

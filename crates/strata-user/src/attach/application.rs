@@ -746,7 +746,7 @@ mod tests {
     }
 
     #[test]
-    fn name_of_a_process_that_does_another_program_is_the_one_that_it_said_before() {
+    fn name_of_a_process_that_does_another_program_is_the_one_that_it_reported_before() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         // The kernel lets who has started it go on before it has its new name.
         let comm = format!("/proc/{}/comm", child.id());

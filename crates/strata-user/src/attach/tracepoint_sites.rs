@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn set_opcodes_of_an_address_that_is_not_mapped_says_what_the_system_said() {
+    fn set_opcodes_of_an_address_that_is_not_mapped_says_what_the_system_reports() {
         for address in [0, 8, 1 << 62, u64::MAX - 2] {
             let text = Text::new(1);
             let site = user::Site { address, ..text.sites[0] };

@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn process_younger_than_what_was_said_is_another_one() {
+    fn process_younger_than_what_was_reported_is_another_one() {
         let before = now_ns() - 1_000_000_000;
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         assert!(held(child.id(), before).unwrap().has_ended());
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "run by protection_of_others_is_said"]
+    #[ignore = "run by protection_of_others_is_reported"]
     fn alone_protection_of_root_and_of_one_that_hides() {
         assert_eq!(protection(1), Some(Denial::OtherUser { theirs: 0, ours: 65534 }));
         assert_eq!(protection(std::process::id()), None);
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn protection_of_others_is_said() {
+    fn protection_of_others_is_reported() {
         assert_eq!(protection(u32::MAX), None);
         if !geteuid().is_root() {
             return;
@@ -644,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "run by process_when_no_descriptor_is_left_is_not_said_to_be_gone"]
+    #[ignore = "run by process_when_no_descriptor_is_left_is_not_reported_to_be_gone"]
     fn alone_process_when_no_descriptor_is_left() {
         let ourselves = std::process::id();
         let limit = Rlimit { current: Some(3), maximum: Some(3) };
@@ -658,13 +658,13 @@ mod tests {
     }
 
     #[test]
-    fn process_when_no_descriptor_is_left_is_not_said_to_be_gone() {
+    fn process_when_no_descriptor_is_left_is_not_reported_to_be_gone() {
         let test = "processes::process::tests::alone_process_when_no_descriptor_is_left";
         crate::testing::run_alone(test, || Ok(()));
     }
 
     #[test]
-    fn refused_says_gone_denied_or_what_the_system_said() {
+    fn refused_says_gone_denied_or_what_the_system_reports() {
         let error = |code| refused(1, "x", io::Error::from_raw_os_error(code));
         assert!(error(libc::ESRCH).is_gone());
         assert!(error(libc::EACCES).is_denied());

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn loaded_objects_are_told_in_the_order_in_which_they_came() {
+    fn loaded_objects_are_reported_in_the_order_in_which_they_came() {
         let fake = Fake::new();
         let app = fake.open();
         assert_eq!(app.loaded().unwrap(), []);

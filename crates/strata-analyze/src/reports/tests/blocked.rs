@@ -224,7 +224,7 @@ fn most_waits_are_ended_by_a_thread_by_whom_all_of_its_are_counted() {
 }
 
 #[test]
-fn what_ended_most_of_the_time_is_told_and_how_many_others_there_are() {
+fn what_ended_most_of_the_time_is_reported_and_how_many_others_there_are() {
     // 7 ends three short waits, 8 one long one.
     let mut told = Told::new(&[(5, 5), (7, 7), (8, 8)]);
     told.switch(10, 0, 0, 5);

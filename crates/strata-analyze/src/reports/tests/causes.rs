@@ -187,7 +187,7 @@ fn futex_whose_time_is_over_is_idle_and_one_that_a_thread_ends_is_not() {
 }
 
 #[test]
-fn sleeps_of_who_serves_are_told_and_those_of_who_only_sleeps_are_idle() {
+fn sleeps_of_who_serves_are_reported_and_those_of_who_only_sleeps_are_idle() {
     let of = |serves: bool| {
         let mut told = Told::new(&[(5, 5)]);
         wait_for_softirq(&mut told, (10, 10 + MS), ("clock_nanosleep", &[U32(0)]), 1);
@@ -214,7 +214,7 @@ fn sleeps_of_who_serves_are_told_and_those_of_who_only_sleeps_are_idle() {
 }
 
 #[test]
-fn waits_for_a_disk_and_for_memory_are_told_whatever_waits() {
+fn waits_for_a_disk_and_for_memory_are_reported_whatever_waits() {
     let mut told = Told::new(&[(5, 5)]);
     opened(&mut told, 4, "/var/journal");
     wait_for_softirq(&mut told, (10, 10 + 3 * MS), ("write", &[U32(4), U64(9)]), 4);

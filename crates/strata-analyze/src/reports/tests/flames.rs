@@ -232,7 +232,7 @@ fn wait_that_began_before_the_recording_has_no_stack_and_its_time_as_in_the_repo
 }
 
 #[test]
-fn records_of_more_processes_than_are_told_apart_are_counted_and_are_nobody_s() {
+fn records_of_more_processes_than_are_distinguished_are_counted_and_are_nobody_s() {
     let there = |pid, name| vec![U32(pid), U32(pid), U32(1), Text(name)];
     let records = [
         (3, 1, 1, 0x9, there(5, "first")),
@@ -257,7 +257,7 @@ fn records_of_more_processes_than_are_told_apart_are_counted_and_are_nobody_s() 
 }
 
 #[test]
-fn spans_of_no_one_thread_and_stacks_too_many_are_said_of_those_who_are_wanted() {
+fn spans_of_no_one_thread_and_stacks_too_many_are_reported_of_those_who_are_wanted() {
     let hand = Hand::new();
     let events = [("a:x_begin", "u32 id;"), ("a:x_end", "u32 id;")];
     // Two spans of one program go from thread to thread, and three of the other; those of a third are of no thread.

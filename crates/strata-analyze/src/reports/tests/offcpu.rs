@@ -129,7 +129,7 @@ fn waits_are_of_the_time_and_of_the_threads_that_are_asked_for() {
 }
 
 #[test]
-fn trace_without_stacks_has_no_row_and_that_is_told_from_an_empty_one() {
+fn trace_without_stacks_has_no_row_and_that_is_distinguished_from_an_empty_one() {
     let mut told = Told::new(&[(5, 5)]);
     told.switch(100, 0, 0, 5).switch(200, 5, 1, 0).wake(300, 0, 5).switch(310, 0, 0, 5);
     let counter = || OffCpuCounter::new(TimeRange::ALL, 2, Source::default());

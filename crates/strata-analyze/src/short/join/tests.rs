@@ -163,7 +163,7 @@ fn texts_come_late_into_the_call_that_waits_and_have_lines_elsewhere() {
 }
 
 #[test]
-fn names_that_were_said_are_those_of_the_lines_behind() {
+fn names_that_were_reported_are_those_of_the_lines_behind() {
     let mut all = joined();
     let seven = || unit(1, vec![MarkAction::Who(SEVEN(), None)]);
     all.add("a\n", seven());

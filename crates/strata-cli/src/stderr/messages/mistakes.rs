@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_flag_is_never_said_to_be_a_value() {
+    fn unknown_flag_is_never_reported_to_be_a_value() {
         for line in ["record -Z", "view -Z", "status --nothing", "analyze cpu -Z t"] {
             let text = said(line);
             assert!(text.starts_with("strata: unexpected argument"), "{text}");

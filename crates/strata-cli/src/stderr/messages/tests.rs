@@ -88,7 +88,7 @@ fn summary_of_many_processes_shows_the_largest_and_counts_the_others() {
 }
 
 #[test]
-fn loss_by_each_reason_is_said_with_what_helps() {
+fn loss_by_each_reason_is_reported_with_what_helps() {
     let mut one = process("demo", 4242, 10);
     one.counts.discarded = Discarded {
         full: 18_204,
@@ -134,7 +134,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
 }
 
 #[test]
-fn loss_is_said_with_its_cpus_its_times_and_the_sizes_that_would_have_held_it() {
+fn loss_is_reported_with_its_cpus_its_times_and_the_sizes_that_would_have_held_it() {
     let mut one = process("demo", 4242, 10);
     one.counts.discarded.full = 1_203;
     one.counts.demand = Demand { bytes: 20 << 20, late_ns: 230_000_000 };
@@ -192,7 +192,7 @@ fn process_with_two_traces_is_one_and_none_of_it_is_absent() {
 }
 
 #[test]
-fn process_that_was_given_up_or_had_no_room_is_said_and_is_1() {
+fn process_that_was_given_up_or_had_no_room_is_reported_and_is_1() {
     let mut one = process("bad\x1b[2J", 1, 10);
     one.problem = Some("its buffers were overwritten by itself".into());
     let given_up = report(vec![one]);
@@ -236,7 +236,7 @@ fn process_that_was_given_up_or_had_no_room_is_said_and_is_1() {
 }
 
 #[test]
-fn records_behind_a_hole_are_told_and_are_1_if_strict() {
+fn records_behind_a_hole_are_reported_and_are_1_if_strict() {
     let mut one = process("demo", 1, 10);
     one.counts.unpublished_bytes = 24;
     assert_eq!(texts(&report(vec![one.clone()])).len(), 2, "a hole alone is nothing");
@@ -261,7 +261,7 @@ fn nothing_recorded_since_all_was_discarded_does_not_say_that_nothing_came() {
 }
 
 #[test]
-fn rule_that_matched_nothing_is_said_and_is_1() {
+fn rule_that_matched_nothing_is_reported_and_is_1() {
     let mut report = report(vec![process("demo", 1, 10)]);
     report.rules.push(RuleReport { rule: "foo:*".into(), matched: 0, similar: Vec::new() });
     assert_eq!(
@@ -277,7 +277,7 @@ fn rule_that_matched_nothing_is_said_and_is_1() {
 }
 
 #[test]
-fn process_that_was_not_reached_is_said_and_is_1() {
+fn process_that_was_not_reached_is_reported_and_is_1() {
     let mut report = report(vec![process("demo", 1, 10)]);
     let unreached = |pid, name: &str, reason: &str| NotReached {
         pid,
@@ -303,7 +303,7 @@ fn process_that_was_not_reached_is_said_and_is_1() {
 
 /// A script that starts twenty programs is one line.
 #[test]
-fn many_processes_of_a_name_of_which_the_same_is_said_are_one_line() {
+fn many_processes_of_a_name_of_which_the_same_is_reported_are_one_line() {
     let mut report = report((1..=20).map(|pid| process("child", pid, 10)).collect());
     report.layers[0].processes.iter_mut().for_each(|one| one.warnings = vec!["late".into()]);
     assert_eq!(
@@ -385,7 +385,7 @@ fn flight_recorder_counts_whom_it_recorded_and_misses_nobody_in_a_trace() {
 }
 
 #[test]
-fn process_that_is_not_in_the_trace_is_said_with_why() {
+fn process_that_is_not_in_the_trace_is_reported_with_why() {
     let quiet = |pid, selected| ProcessReport { folder: None, selected, ..process("q", pid, 0) };
     let mut processes = vec![process("demo", 1, 10), quiet(2, 0)];
     processes.extend((10..17).map(|pid| quiet(pid, 1)));
@@ -413,7 +413,7 @@ fn failure_with_causes_says_each_once() {
 }
 
 #[test]
-fn failure_of_the_recording_is_said_and_is_2_whatever_the_command_did() {
+fn failure_of_the_recording_is_reported_and_is_2_whatever_the_command_did() {
     let mut report = report(vec![process("demo", 1, 10)]);
     report.failure = Some("cannot write 'x': No space left on device. Make room.".into());
     report.end = EndReason::Failure;
@@ -450,7 +450,7 @@ fn command_s_own_status_is_passed_on_before_ours() {
 }
 
 #[test]
-fn command_that_runs_on_is_said_and_gives_the_signal_or_ours() {
+fn command_that_runs_on_is_reported_and_gives_the_signal_or_ours() {
     let mut report = report(vec![process("demo", 1, 10)]);
     report.command = Some(CommandEnd::Running { pid: 99 });
     report.end = EndReason::Duration;
@@ -478,7 +478,7 @@ fn recording_that_reached_its_size_says_so_and_is_no_failure() {
 }
 
 #[test]
-fn processes_found_by_name_are_said_and_many_are_counted() {
+fn processes_found_by_name_are_reported_and_many_are_counted() {
     assert_eq!(found_by_name(&[(None, 7), (None, 8)]), None);
     let found = [(Some("nginx"), 3), (Some("nginx"), 5), (None, 7), (Some("a\x1b"), 9)];
     assert_eq!(
@@ -490,7 +490,7 @@ fn processes_found_by_name_are_said_and_many_are_counted() {
 }
 
 #[test]
-fn descendants_that_run_on_are_said_with_the_next_command() {
+fn descendants_that_run_on_are_reported_with_the_next_command() {
     let processes = [process("demo", 1, 10), process("daemon", 7, 10), process("worker", 8, 5)];
     let mut report = report(processes.to_vec());
     report.command = Some(CommandEnd::Exited(0));
@@ -510,7 +510,7 @@ fn descendants_that_run_on_are_said_with_the_next_command() {
 }
 
 #[test]
-fn remark_of_the_session_is_said_at_the_end() {
+fn remark_of_the_session_is_reported_at_the_end() {
     let mut report = report(vec![process("demo", 1, 10)]);
     report.remarks.push("clock: by system call".into());
     assert_eq!(texts(&report).last().unwrap(), "clock: by system call");
@@ -542,7 +542,7 @@ fn progress_line_has_time_rate_size_and_losses() {
 }
 
 #[test]
-fn notice_of_each_kind_is_said_or_drawn() {
+fn notice_of_each_kind_is_reported_or_drawn() {
     let output = PathBuf::from("out");
     let started = |command, processes, events| {
         let output = output.clone();
@@ -747,7 +747,7 @@ fn kernel_that_is_not_recorded_by_default_is_one_line_and_no_fault() {
 }
 
 #[test]
-fn kernel_rule_that_matched_nothing_is_said_with_what_was_perhaps_meant_and_is_1() {
+fn kernel_rule_that_matched_nothing_is_reported_with_what_was_perhaps_meant_and_is_1() {
     let mut report = kernel_report(1_000);
     let kernel = report.kernel.as_mut().unwrap();
     let rule = |rule: &str, similar: &[&str], excluded: Option<&str>| KernelRuleReport {
@@ -810,7 +810,7 @@ fn kernel_rules_that_select_nothing_are_named() {
 }
 
 #[test]
-fn kernel_losses_are_said_by_reason_with_what_helps() {
+fn kernel_losses_are_reported_by_reason_with_what_helps() {
     let mut report = kernel_report(1_000);
     report.layers[0].processes[0].counts.discarded =
         Discarded { full: 5, nested: 1, not_run: 12, unwritten: 7, ..Discarded::default() };
@@ -842,7 +842,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
 }
 
 #[test]
-fn kernel_event_that_could_not_be_recorded_is_said_and_is_1() {
+fn kernel_event_that_could_not_be_recorded_is_reported_and_is_1() {
     let mut report = kernel_report(1_000);
     let problem =
         |event: &str, reason: &str| EventProblem { event: event.into(), reason: reason.into() };
@@ -877,7 +877,7 @@ fn nothing_recorded_of_the_kernel_says_why_and_is_1() {
 }
 
 #[test]
-fn folders_above_a_trace_that_are_made_are_said_by_the_first_of_them() {
+fn folders_above_a_trace_that_are_made_are_reported_by_the_first_of_them() {
     let here = std::env::temp_dir();
     assert_eq!(folders_made(&here.join("strata-no-such-trace")), None);
     assert_eq!(folders_made(std::path::Path::new("t")), None);

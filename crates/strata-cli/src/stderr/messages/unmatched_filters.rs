@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_that_nothing_passes_are_said_with_their_rules_and_places() {
+    fn filters_that_nothing_passes_are_reported_with_their_rules_and_places() {
         let filters =
             |all: Vec<FilterReport>| said(filters(&Report { filters: all, ..Report::default() }));
         assert_eq!(
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn triggers_that_could_not_fire_are_said_with_why() {
+    fn triggers_that_could_not_fire_are_reported_with_why() {
         let trigger = TriggerReport {
             name: "t".into(),
             rule: Some("tickr:tick".into()),

@@ -280,7 +280,7 @@ fn with_ids(steps: &[(u32, bool, u64)], options: &Options) -> Exported {
 }
 
 #[test]
-fn slices_that_overlap_in_a_thread_or_end_in_another_are_told_with_the_rule_for_them() {
+fn slices_that_overlap_in_a_thread_or_end_in_another_are_reported_with_the_rule_for_them() {
     let rule = "a:x_begin=a:x_end:id";
     let overlap = |slices, disagree, (ends_alone, begins_alone)| {
         vec![Overlap { rule: rule.to_owned(), slices, disagree, ends_alone, begins_alone }]
@@ -346,7 +346,7 @@ fn malicious_time_that_goes_back_puts_no_end_in_front_of_its_begin() {
 }
 
 #[test]
-fn slices_of_threads_that_are_not_told_apart_have_lanes_below_their_process() {
+fn slices_of_threads_that_are_not_distinguished_have_lanes_below_their_process() {
     let events = [("a:x_begin", "u64 n;"), ("a:x_end", "u64 n;")];
     let hand = Hand::new();
     let stream = Packets::new(0).packet(&[

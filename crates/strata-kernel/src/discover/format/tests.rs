@@ -132,7 +132,7 @@ fn data_loc_of_anything_else_is_a_sequence_of_bytes() {
 }
 
 #[test]
-fn rel_loc_is_told_from_data_loc() {
+fn rel_loc_is_distinguished_from_data_loc() {
     let lines = "\tfield:__rel_loc char[] text;\toffset:8;\tsize:4;\tsigned:1;\n\
                  \tfield:__rel_loc u8[] raw;\toffset:12;\tsize:4;\tsigned:0;\n\
                  \tfield:__data_loc u16[] wide;\toffset:16;\tsize:4;\tsigned:0;\n";
@@ -176,7 +176,7 @@ fn print_symbolic_of_names_only_the_compiler_knows_gives_an_integer() {
 }
 
 #[test]
-fn print_symbolic_of_enumerators_whose_values_are_told_gives_labels() {
+fn print_symbolic_of_enumerators_whose_values_are_reported_gives_labels() {
     let enumerator = |name: &str| match name {
         "HRTIMER_MODE_ABS" => Some(0),
         "HRTIMER_MODE_REL_SOFT" => Some(5),
@@ -306,7 +306,7 @@ fn print_flags_of_the_highest_bit_of_a_signed_field_is_negative() {
 }
 
 #[test]
-fn print_flags_that_cannot_be_told_gives_a_hexadecimal_number() {
+fn print_flags_that_cannot_be_reported_gives_a_hexadecimal_number() {
     for print in [
         r#""%s%s", __print_flags(REC->x, "", {1, "a"}), __print_flags(REC->x, "", {1, "b"})"#,
         r#""%s", __print_flags((u8)REC->x, "", {1, "a"})"#,

@@ -267,7 +267,7 @@ fn a_process() -> DumpedProcess {
 }
 
 #[test]
-fn states_of_threads_that_began_behind_the_dump_s_time_are_not_said() {
+fn states_of_threads_that_began_behind_the_dump_s_time_are_not_reported() {
     let mut process = a_process();
     process.forget_states_since(101);
     assert_eq!(process.threads, a_process().threads);

@@ -61,7 +61,7 @@ fn said(filter: &str, has_kernel: bool, processes: &[&[(&str, &str)]]) -> Vec<St
 }
 
 #[test]
-fn slips_are_said_if_they_are_slips_of_all_processes() {
+fn slips_are_reported_if_they_are_slips_of_all_processes() {
     let (one, other): (&[_], &[_]) = (&[("sent", "size")], &[("read", "count")]);
     assert_eq!(said("size > 1", false, &[]), Vec::<String>::new());
     assert_eq!(said("size > 1", false, &[one]).len(), 1, "that there was a filter");
@@ -137,7 +137,7 @@ fn filters_of_several_rules_are_asked_of_what_each_of_them_selects() {
 }
 
 #[test]
-fn another_filter_forgets_what_was_said_of_the_one_before_and_the_same_one_does_not() {
+fn another_filter_forgets_what_was_reported_of_the_one_before_and_the_same_one_does_not() {
     let filtered = filtered(&options("sise > 1", false));
     let look = || filtered.look([event("sent", "size")].into_iter());
     look();

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_too_fast_is_counted_and_who_nobody_counted_is_said() {
+    fn who_came_too_fast_is_counted_and_who_nobody_counted_is_reported() {
         assert_eq!(crowd(0, false), []);
         let begins = |all: Vec<NotReached>| {
             assert!(all.iter().all(|one| one.pid == 0 && one.name == "other programs"));

@@ -238,7 +238,7 @@ fn process_without_tracepoints_is_no_news_where_the_kernel_records_it() {
 }
 
 #[test]
-fn errors_of_processes_are_told_as_people_look_for_them_and_once() {
+fn errors_of_processes_are_reported_as_people_look_for_them_and_once() {
     let bench = Bench::new();
     let (mut registry, _arriving) = bench.registry(ProcessTarget::Everyone, false);
     let refused = Error::Refused { pid: 5, name: "app".into(), reason: "is a stranger".into() };

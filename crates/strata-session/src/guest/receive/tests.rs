@@ -258,7 +258,7 @@ fn malicious_symbols_are_refused_and_count_as_the_bytes_that_they_take() {
 }
 
 #[test]
-fn malicious_messages_end_the_guest_s_part_and_are_said() {
+fn malicious_messages_end_the_guest_s_part_and_are_reported() {
     let scratch = Scratch::new("guest-hostile");
     let mut receiver = receiver(&scratch, 5000);
     // Nothing but a beginning is heard of who has not said hello.

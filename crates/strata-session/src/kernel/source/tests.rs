@@ -104,7 +104,7 @@ fn trace_to_which_nothing_happened_leaves_no_folder() {
 }
 
 #[test]
-fn events_that_no_program_ran_for_are_told_in_the_trace() {
+fn events_that_no_program_ran_for_are_reported_in_the_trace() {
     let scratch = Scratch::new("kernel-nested");
     let context = in_folder(&scratch);
     let (pump, arrivals, recorded) = source(&context, 2, 9);

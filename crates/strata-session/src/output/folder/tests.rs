@@ -151,7 +151,7 @@ fn malicious_link_in_place_of_a_layer_is_not_followed() {
 }
 
 #[test]
-fn folder_that_everybody_can_write_to_is_refused_or_told() {
+fn folder_that_everybody_can_write_to_is_refused_or_reported() {
     let scratch = Scratch::new("open");
     let open = |mode| fs::set_permissions(&scratch.0, fs::Permissions::from_mode(mode)).unwrap();
     open(0o777);

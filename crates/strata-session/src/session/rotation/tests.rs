@@ -108,7 +108,7 @@ fn trace_in_memory_is_full_by_its_size_and_one_on_the_disk_never() {
 }
 
 #[test]
-fn failure_is_told_once_and_who_asks_has_the_parts() {
+fn failure_is_reported_once_and_who_asks_has_the_parts() {
     let mut bench = bench("tell", Rotation { count: Some(3), ..Rotation::default() }, false);
     let mut told = Vec::new();
     bench.rotations.tell(Some("no room".into()), &mut |notice| told.push(notice));
@@ -126,7 +126,7 @@ fn failure_is_told_once_and_who_asks_has_the_parts() {
 }
 
 #[test]
-fn who_asked_for_a_rotation_that_never_began_is_told_by_the_end_of_the_channel() {
+fn who_asked_for_a_rotation_that_never_began_is_reported_by_the_end_of_the_channel() {
     let mut bench = bench("join", Rotation::default(), false);
     let ((reply, heard), (other, heard_other)) = (channel(), channel());
     bench.rotations.ask(reply);

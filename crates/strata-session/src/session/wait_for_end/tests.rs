@@ -33,7 +33,7 @@ fn ended(watch: &mut Watch<'_>) -> (EndReason, Vec<Notice>) {
 }
 
 #[test]
-fn end_that_is_looked_at_first_is_the_one_that_is_told() {
+fn end_that_is_looked_at_first_is_the_one_that_is_reported() {
     let scratch = Scratch::new("watch-order");
     std::fs::write(scratch.0.join("x"), [0; 100]).unwrap();
     let low = LowSpace { free: 1, all: 100, min_free: MinFree::default() };
@@ -178,7 +178,7 @@ fn progress_has_the_figures_and_no_processes_where_none_are_recorded() {
 }
 
 #[test]
-fn layer_that_cannot_be_written_is_told_once_and_ends_nothing() {
+fn layer_that_cannot_be_written_is_reported_once_and_ends_nothing() {
     let (shared, stop) = (Shared::new().unwrap(), Stop::new());
     let mut watch = watch(&shared, &stop);
     let (_user, kernel) = (shared.add_layer(USER), shared.add_layer(KERNEL));

@@ -59,7 +59,7 @@ fn falls_silent(listener: &ProgramListener) -> bool {
 }
 
 #[test]
-fn no_room_is_said_when_as_many_wait_as_the_kernel_has_room_for() {
+fn no_room_is_reported_when_as_many_wait_as_the_kernel_has_room_for() {
     let folder = Folder::new("room");
     let mut listener = ProgramListener::in_folder(&folder.0).unwrap();
     assert!((1..=4096).contains(&listener.room));
@@ -270,14 +270,14 @@ fn send_bad(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) {
 }
 
 #[test]
-fn malicious_messages_of_a_user_silence_that_user_and_are_told_once() {
+fn malicious_messages_of_a_user_silence_that_user_and_are_reported_once() {
     // Where nobody else sends descriptors that wait to be closed.
     let test = "discover::listen::tests::alone_messages_that_are_none";
     crate::testing::run_alone(test, || Ok(()));
 }
 
 #[test]
-#[ignore = "run by malicious_messages_of_a_user_silence_that_user_and_are_told_once"]
+#[ignore = "run by malicious_messages_of_a_user_silence_that_user_and_are_reported_once"]
 fn alone_messages_that_are_none() {
     let folder = Folder::new("silenced");
     let mut listener = ProgramListener::in_folder(&folder.0).unwrap();

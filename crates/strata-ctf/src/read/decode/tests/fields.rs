@@ -166,7 +166,7 @@ fn variable_length_integers_move_what_is_behind_them() {
 }
 
 #[test]
-fn nested_arrays_and_structures_are_told_in_order() {
+fn nested_arrays_and_structures_are_reported_in_order() {
     let pair =
         structure(1, vec![("n", unsigned(8)), ("s", array(of(HERE, &[1, 0, 0]), unsigned(8)))]);
     let fields = vec![

@@ -219,7 +219,7 @@ fn clock_in_a_payload_moves_the_time_of_the_next_record() {
 }
 
 #[test]
-fn unknown_id_is_said_with_its_value_and_place() {
+fn unknown_id_is_reported_with_its_value_and_place() {
     let order = ByteOrder::Little;
     let bytes = header(true, order, 9, 0, false);
     let schema = schema(Some(split_header(true, order)), events(order));

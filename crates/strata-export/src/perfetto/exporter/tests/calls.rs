@@ -6,7 +6,7 @@ use strata_ctf::kernel_symbols;
 use super::*;
 
 #[test]
-fn frames_are_texts_that_are_told_once_and_an_end_does_not_repeat_them() {
+fn frames_are_texts_that_are_reported_once_and_an_end_does_not_repeat_them() {
     let events = [
         ("lttng_ust_lib:load", "u64 baddr; u64 memsz; string path;"),
         ("a:e", ""),

@@ -113,7 +113,7 @@ fn times(name: &str, offset: i64, cycles: &[u64]) -> (Vec<u64>, Summary, u32) {
 }
 
 #[test]
-fn times_before_1970_are_apart_and_the_shift_is_said() {
+fn times_before_1970_are_apart_and_the_shift_is_reported() {
     const SECOND: u64 = 1_000_000_000;
     const REALTIME: u32 = 1;
     const MONOTONIC: u32 = 3;

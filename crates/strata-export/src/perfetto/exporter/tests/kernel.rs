@@ -126,7 +126,7 @@ fn categories_are_the_provider_or_what_the_kernel_s_event_is_and_the_level() {
 }
 
 #[test]
-fn names_of_threads_that_were_there_and_those_said_later_are_those_of_their_tracks() {
+fn names_of_threads_that_were_there_and_those_reported_later_are_those_of_their_tracks() {
     let environment = format!(
         "{APPLICATION} thread_name_8 = \"first\"; thread_name_x = \"none\"; thread_name_9 = 5;"
     );

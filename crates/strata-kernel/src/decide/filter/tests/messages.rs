@@ -28,7 +28,7 @@ fn slips(text: &str) -> String {
 }
 
 #[test]
-fn duration_is_said_to_be_that_of_system_calls() {
+fn duration_is_reported_to_be_that_of_system_calls() {
     for text in ["duration > 5ms", "len > 3 && context.duration < 1s"] {
         let said = slips(text);
         assert!(said.contains("how long a system call took"), "{said}");
@@ -37,7 +37,7 @@ fn duration_is_said_to_be_that_of_system_calls() {
 }
 
 #[test]
-fn values_that_no_event_can_have_are_said() {
+fn values_that_no_event_can_have_are_reported() {
     assert_eq!(slips("len > 5 && len < 7"), "");
     let said = slips("len > 5 && len < 3");
     assert!(said.contains("no selected event can match"), "{said}");

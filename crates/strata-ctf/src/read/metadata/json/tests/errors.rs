@@ -6,7 +6,7 @@ fn fatal(text: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_class_is_said_with_the_way_to_it() {
+fn what_is_wrong_with_a_class_is_reported_with_the_way_to_it() {
     let place = "metadata line 3, column 2: fragment 2 (event-record-class), \
                  /payload-field-class/member-classes/1 (x)/field-class";
     let integer = |more: &str| format!(r#"{{"type":"fixed-length-unsigned-integer",{more}}}"#);
@@ -300,7 +300,7 @@ fn without_a_preamble_that_can_be_read_nothing_is() {
 }
 
 #[test]
-fn json_that_is_none_is_told_with_its_place() {
+fn json_that_is_none_is_reported_with_its_place() {
     let found = parse_tolerant(&metadata(&["{\"type\":\n  \"x\" 5}", STREAM])).unwrap();
     let wanted = "metadata line 3, column 7: no JSON: expected `,` or `}`";
     assert_eq!(found.problems[0].to_string(), wanted);
