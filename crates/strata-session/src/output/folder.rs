@@ -39,6 +39,7 @@ use strata_ctf::end_mark::{EndMark, FILE};
 
 use crate::output::folder_mark::{Made, SessionMark};
 use crate::session::lock::lock;
+pub(crate) use folder_content::bytes_at;
 use folder_content::{bytes_in, clear, give_all, DEPTH_MAX};
 use folder_errors::{is_trusted, system, TRIES};
 

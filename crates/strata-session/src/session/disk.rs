@@ -2,13 +2,14 @@
 //! `--min-free`.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use strata_model::TimeSource;
+
+use crate::output::folder::bytes_at;
 
 /// The shortest period of measuring the files.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
@@ -149,7 +150,7 @@ impl DiskLimit {
     pub(crate) fn is_reached(&mut self, packets: u64) -> bool {
         let begin = self.time.now();
         if begin >= self.next_look {
-            self.besides = bytes(&self.folder, DEPTH_MAX).saturating_sub(packets);
+            self.besides = bytes_at(&self.folder, DEPTH_MAX).saturating_sub(packets);
             let now = self.time.now();
             self.next_look = now + LOOK_PERIOD.max((now - begin) * LOOK_SHARE);
         }
@@ -157,20 +158,10 @@ impl DiskLimit {
     }
 }
 
-/// Returns the size of all files below a folder \[byte\]. Links are not followed, and unreadable entries count as 0.
-fn bytes(folder: &Path, depth: u32) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let size = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(found) if found.is_dir() && depth > 0 => bytes(&entry.path(), depth - 1),
-        Ok(found) if found.is_file() => found.len(),
-        _ => 0,
-    };
-    entries.flatten().map(size).fold(0, u64::saturating_add)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn share_that_stays_free_is_read_written_and_compared() {
@@ -211,7 +202,7 @@ mod tests {
         fs::write(folder.join("a/b/metadata"), [0; 1000]).unwrap();
         fs::write(folder.join("a/b/stream"), [0; 500]).unwrap();
         std::os::unix::fs::symlink("/", folder.join("a/root")).unwrap();
-        assert_eq!(bytes(&folder, DEPTH_MAX), 1500);
+        assert_eq!(bytes_at(&folder, DEPTH_MAX), 1500);
         let time = TimeSource::manual(0);
         let mut limit = DiskLimit::new(2000, &folder, &time);
         assert!(!limit.is_reached(500) && limit.besides == 1000);
@@ -233,8 +224,8 @@ mod tests {
         fs::create_dir_all(&deep).unwrap();
         fs::write(folder.join("0/1/2/3/x"), [0; 7]).unwrap();
         fs::write(folder.join("0/1/2/3/4/x"), [0; 70]).unwrap();
-        assert_eq!((bytes(&folder, DEPTH_MAX), bytes(&folder, DEPTH_MAX + 1)), (7, 77));
-        assert_eq!((bytes(&folder, 0), bytes(&folder.join("0/1/2/3/x"), 1)), (0, 0));
+        assert_eq!((bytes_at(&folder, DEPTH_MAX), bytes_at(&folder, DEPTH_MAX + 1)), (7, 77));
+        assert_eq!((bytes_at(&folder, 0), bytes_at(&folder.join("0/1/2/3/x"), 1)), (0, 0));
         // More packets than the files have: others have been removed.
         let mut limit = DiskLimit::new(u64::MAX, &folder, &TimeSource::manual(0));
         assert!(!limit.is_reached(u64::MAX - 1) && limit.besides == 0);

@@ -1,10 +1,15 @@
-//! Removes or copies the content of an open folder, such as a trace in memory that is flushed to disk.
+//! Removes, copies or measures the content of an open folder, such as a trace in memory that is flushed to disk.
+//!
+//! All of it works below a descriptor and follows no link, so that nothing outside of the folder is touched even if a name in
+//! it is moved meanwhile.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat};
 use rustix::process::geteuid;
 
 /// The most nested folders in a trace: those of a layer and of a process, with a margin.
@@ -43,13 +48,9 @@ pub(super) fn give_all(from: &OwnedFd, to: &OwnedFd, names: &[String]) -> io::Re
 
 /// Copies files and folders, without following links.
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> io::Result<()> {
-    for entry in Dir::read_from(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let found = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    for entry in entries(from)? {
+        let (name, found) = entry?;
+        let name = &*name;
         match found.st_mode & libc::S_IFMT {
             libc::S_IFREG => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -82,15 +83,8 @@ fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> io::Result<()> 
 /// Removes the files and folders of this user in the folder `folder`. It works below the descriptor and follows no
 /// link, so that nothing outside is removed even if a name is moved. Entries that cannot be removed stay.
 pub(super) fn clear(folder: BorrowedFd<'_>, depth: u32) {
-    let Ok(entries) = Dir::read_from(folder) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
+    for (name, found) in entries(folder).into_iter().flatten().flatten() {
+        let name = &*name;
         if found.st_uid != geteuid().as_raw() {
             continue;
         }
@@ -99,8 +93,7 @@ pub(super) fn clear(folder: BorrowedFd<'_>, depth: u32) {
                 let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
             }
             libc::S_IFDIR if depth > 0 => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                if let Ok(fd) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
+                if let Ok(fd) = rustix::fs::openat(folder, name, FOLDER, Mode::empty()) {
                     clear(fd.as_fd(), depth - 1);
                     let _ = rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR);
                 }
@@ -110,25 +103,34 @@ pub(super) fn clear(folder: BorrowedFd<'_>, depth: u32) {
     }
 }
 
-/// Returns the size of the files below a folder \[byte\], without following links.
+/// Returns the size of the files below a folder \[byte\], without following links. Entries that cannot be read count as 0.
 pub(super) fn bytes_in(folder: BorrowedFd<'_>, depth: u32) -> u64 {
-    let Ok(entries) = Dir::read_from(folder) else { return 0 };
-    let mut sum = 0u64;
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        let bytes = match found.st_mode & libc::S_IFMT {
-            libc::S_IFREG => u64::try_from(found.st_size).unwrap_or(0),
-            libc::S_IFDIR if depth > 0 => rustix::fs::openat(folder, name, FOLDER, Mode::empty())
-                .map_or(0, |fd| bytes_in(fd.as_fd(), depth - 1)),
-            _ => 0,
-        };
-        sum = sum.saturating_add(bytes);
-    }
-    sum
+    let size = |(name, found): (CString, Stat)| match found.st_mode & libc::S_IFMT {
+        libc::S_IFREG => u64::try_from(found.st_size).unwrap_or(0),
+        libc::S_IFDIR if depth > 0 => rustix::fs::openat(folder, &*name, FOLDER, Mode::empty())
+            .map_or(0, |fd| bytes_in(fd.as_fd(), depth - 1)),
+        _ => 0,
+    };
+    entries(folder).into_iter().flatten().flatten().map(size).fold(0, u64::saturating_add)
+}
+
+/// Returns the size of the files below the folder at a path \[byte\]; 0 if it cannot be opened.
+pub(crate) fn bytes_at(path: &Path, depth: u32) -> u64 {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_or(0, |fd| bytes_in(fd.as_fd(), depth))
+}
+
+/// Returns the names in a folder with what they are. Links are not followed.
+fn entries(
+    folder: BorrowedFd<'_>,
+) -> io::Result<impl Iterator<Item = io::Result<(CString, Stat)>> + '_> {
+    let names = Dir::read_from(folder)?.filter_map(|entry| match entry {
+        Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => None,
+        entry => Some(entry.map(|entry| entry.file_name().to_owned())),
+    });
+    Ok(names.map(move |name| {
+        let name = name?;
+        let found = rustix::fs::statat(folder, &*name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((name, found))
+    }))
 }
