@@ -33,6 +33,7 @@ use crate::counters::{CounterBinding, CounterRoles};
 use crate::facts::SpanMark;
 use crate::facts::{
     Brief, CopiedFields, DiskPlace, Fact, Fields, More, Part, RecordText, SocketAddress, POLLED,
+    READY,
 };
 use crate::names::{Name, Names};
 use crate::observer::Observer;
@@ -47,7 +48,7 @@ const DESCRIPTORS: [&str; 9] =
     ["fd", "fildes", "oldfd", "epfd", "fd_in", "in_fd", "fdin", "ufd", "mqdes"];
 const PATHS: [&str; 6] = ["filename", "pathname", "path", "uname", "u_name", "oldname"];
 /// Names of the fields for each [`Part`] of a call. The first name that the class has is taken.
-const PARTS: [(Part, &[&str]); 8] = [
+const PARTS: [(Part, &[&str]); 10] = [
     (Part::Folder, &["dfd", "dirfd", "olddfd"]),
     (Part::Target, &["out_fd", "fd_out", "fdout"]),
     (Part::Flags, &["flags", "how_flags", "clone_flags", "uargs_flags", "unshare_flags"]),
@@ -56,6 +57,8 @@ const PARTS: [(Part, &[&str]); 8] = [
     (Part::Family, &["family"]),
     (Part::Type, &["type"]),
     (Part::Timeout, &["timeout_msecs", "timeout", "tsp", "tvp"]),
+    (Part::Epoll, &["epfd"]),
+    (Part::Data, &["event_data"]),
 ];
 /// Names of arguments that are descriptors, but not the object of their call.
 const OTHER_DESCRIPTORS: [&str; 8] =
@@ -136,6 +139,7 @@ enum BindingKind {
     Signal {
         signal: FieldRef,
         code: Option<FieldRef>,
+        target: Option<FieldRef>,
     },
     Interrupt {
         number: Option<FieldRef>,
@@ -358,6 +362,7 @@ impl Binding {
                 CallKind::Other
                     | CallKind::Sleep
                     | CallKind::Poll
+                    | CallKind::Watch
                     | CallKind::Futex
                     | CallKind::Restart
             ),
@@ -509,8 +514,8 @@ impl Binding {
                 }
             }
             BindingKind::Fault => Fact::Fault,
-            BindingKind::Signal { signal, code } => {
-                Fact::Signal { signal: number(signal), code: ask(code) }
+            BindingKind::Signal { signal, code, target } => {
+                Fact::Signal { signal: number(signal), code: ask(code), target: ask(target) }
             }
             BindingKind::Interrupt { number: field, name, softirq, begins } => {
                 match (begins, softirq) {
@@ -676,7 +681,11 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             is_by_waker: name == "sched_waking",
             success: find("success"),
         },
-        "signal_generate" => BindingKind::Signal { signal: find("sig")?, code: find("code") },
+        "signal_generate" => BindingKind::Signal {
+            signal: find("sig")?,
+            code: find("code"),
+            target: either("pid", "tid"),
+        },
         "irq_handler_entry" => BindingKind::Interrupt {
             number: Some(find("irq")?),
             name: find("name"),
@@ -789,13 +798,15 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<BindingKind> {
     let mut more = Fields {
         has_address: matches!(kind, CallKind::Address | CallKind::Ask | CallKind::Make),
         has_polled: kind == CallKind::Poll && has_polled(class),
+        has_ready: kind == CallKind::Poll && class.find_in(Scope::Payload, READY).is_some(),
         ..Fields::default()
     };
     if !end.begins {
         more.set(Part::First, find(&["fildes_0", "usockvec_0"]));
         more.set(Part::Second, find(&["fildes_1", "usockvec_1"]));
-        let has =
-            more.has_polled || matches!(kind, CallKind::Pair | CallKind::Ask | CallKind::Make);
+        let has = more.has_polled
+            || more.has_ready
+            || matches!(kind, CallKind::Pair | CallKind::Ask | CallKind::Make);
         let more = has.then(|| Box::new(more));
         return Some(BindingKind::Leave { call, is_plain, result: find(&["ret"]), more });
     }

@@ -43,6 +43,8 @@ pub enum CallKind {
     Sleep,
     /// Waits for events on descriptors, or until a timeout. At a timeout the result is 0.
     Poll,
+    /// Adds a descriptor to those of an epoll, or takes it away.
+    Watch,
     /// Opens a path and returns a descriptor.
     Open,
     /// Makes something that has no path, and returns a descriptor.
@@ -174,6 +176,7 @@ pub fn is_of_descriptors(name: &str) -> bool {
         | CallKind::Rename
         | CallKind::Sleep
         | CallKind::Poll
+        | CallKind::Watch
         | CallKind::Exit
         | CallKind::Restart
         | CallKind::Other => false,
@@ -186,6 +189,7 @@ pub(crate) fn kind(name: &str) -> CallKind {
         "nanosleep" | "clock_nanosleep" => CallKind::Sleep,
         "poll" | "ppoll" | "select" | "_newselect" | "pselect6" | "epoll_wait" | "epoll_pwait"
         | "epoll_pwait2" | "io_getevents" | "io_pgetevents" => CallKind::Poll,
+        "epoll_ctl" => CallKind::Watch,
         "open" | "openat" | "openat2" | "creat" => CallKind::Open,
         "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "epoll_create"
         | "epoll_create1" | "timerfd_create" | "memfd_create" | "signalfd" | "signalfd4"

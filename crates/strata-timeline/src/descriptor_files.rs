@@ -90,6 +90,7 @@ pub(crate) fn begin(
             }
         }
         CallKind::Futex => open.value = more.number(Part::Argument),
+        CallKind::Watch => watch(world, who, descriptor, more),
         _ if wants_paths => open.path = path(world, who, &open, more),
         _ => {}
     }
@@ -123,6 +124,19 @@ pub(crate) fn begin(
     open
 }
 
+/// Notes what epoll_ctl() adds to an epoll, or changes. What it takes away is not returned any more.
+fn watch(world: &mut World, who: ThreadId, descriptor: Option<i32>, more: More<'_>) {
+    const EPOLL_CTL_ADD: i64 = 1;
+    const EPOLL_CTL_MOD: i64 = 3;
+    let sets = matches!(more.number(Part::Control), Some(EPOLL_CTL_ADD | EPOLL_CTL_MOD));
+    let data = more.number(Part::Data).map(|data| data as u64);
+    if let (true, Some(epoll), Some(data), Some(descriptor)) =
+        (sets, more.descriptor(Part::Epoll), data, descriptor)
+    {
+        world.watch(who, epoll, data, descriptor);
+    }
+}
+
 /// Returns the object of a descriptor of poll() or select().
 fn polled(world: &World, who: ThreadId, descriptor: i32) -> Object {
     world.object(who, Object::Descriptor(descriptor))
@@ -141,6 +155,23 @@ pub(crate) fn object_at_end(
         Some(ready) => polled(world, who, ready),
         None => open.object,
     }
+}
+
+/// Returns true if all that was ready when a call ended is of this kind: a call that waits for several descriptors, or for
+/// one.
+pub(crate) fn is_ready_only(
+    world: &World,
+    open: &OpenCall,
+    who: ThreadId,
+    (result, more): (i64, More<'_>),
+    is_of_kind: impl Fn(Object) -> bool,
+) -> bool {
+    if let Some(ready) = more.ready() {
+        let epoll = open.descriptor.unwrap_or(-1);
+        let is_of_kind = |&data: &u64| is_of_kind(world.watched(who, epoll, data));
+        return ready.all(result).is_some_and(|all| all.iter().all(is_of_kind));
+    }
+    result == 1 && is_of_kind(object_at_end(world, open, who, more))
 }
 
 /// Adds a deferred argument to an open call.

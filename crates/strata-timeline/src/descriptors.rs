@@ -8,7 +8,8 @@
 //! exit       leave()   the last user frees the table
 //! ```
 //!
-//! A table holds what each descriptor was opened for, so that a later read() of number 7 has the name of a file. The
+//! A table holds what each descriptor was opened for, so that a later read() of number 7 has the name of a file, and
+//! which descriptors an epoll watches, so that the result of an epoll_wait() has the descriptors that are ready. The
 //! number of all descriptors is limited, and a descriptor that does not fit is unknown.
 //!
 //! `descriptor_files.rs` decides which system call does what to a table; `descriptor_steps.rs` applies the same
@@ -22,6 +23,8 @@ use crate::names::Name;
 /// The most descriptors in all tables together; some 24 bytes each.
 const DESCRIPTORS_MAX: usize = 1 << 20;
 const TABLES_MAX: usize = 1 << 18;
+/// The most descriptors that epolls watch, in all tables together; some 32 bytes each.
+const WATCHES_MAX: usize = 1 << 16;
 
 /// A table, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,9 @@ pub(crate) struct OpenedFor {
 #[derive(Clone, Debug, Default)]
 struct DescriptorTable {
     known: BTreeMap<i32, OpenedFor>,
+    /// The descriptor that an epoll returns a number for, by the descriptor of the epoll and the number; `None` if the
+    /// number stands for several. A copy of the table has none of them.
+    watched: BTreeMap<(i32, u64), Option<i32>>,
     /// The number of processes and threads that use the table.
     users: u32,
 }
@@ -48,6 +54,8 @@ pub(crate) struct Descriptors {
     tables: Vec<DescriptorTable>,
     free: Vec<u32>,
     kept: usize,
+    /// The number of descriptors that epolls watch, in all tables.
+    watches: usize,
 }
 
 impl Descriptors {
@@ -81,12 +89,56 @@ impl Descriptors {
         let Some(table) = self.table(id) else { return };
         let is_new = table.known.insert(descriptor, opened).is_none();
         self.kept += usize::from(is_new);
+        if !is_new {
+            self.forget_watched(id, descriptor);
+        }
     }
 
     pub(crate) fn close(&mut self, id: TableId, descriptor: i32) {
         let Some(table) = self.table(id) else { return };
         let was_there = table.known.remove(&descriptor).is_some();
         self.kept -= usize::from(was_there);
+        self.forget_watched(id, descriptor);
+    }
+
+    /// Notes that an epoll returns `data` when a descriptor is ready.
+    pub(crate) fn watch(&mut self, id: TableId, epoll: i32, data: u64, descriptor: i32) {
+        let is_full = self.watches >= WATCHES_MAX;
+        let Some(table) = self.table(id) else { return };
+        if let Some(before) = table.watched.get_mut(&(epoll, data)) {
+            // A closed descriptor is not watched any more, and its number may stand for another one.
+            let stays = before.is_none_or(|it| it != descriptor && table.known.contains_key(&it));
+            *before = Some(descriptor).filter(|_| !stays);
+            return;
+        }
+        let before = table.watched.len();
+        if is_full {
+            let known = &table.known;
+            table.watched.retain(|_, of| of.is_none_or(|of| known.contains_key(&of)));
+        }
+        let gone = before - table.watched.len();
+        let has_room = !is_full || gone > 0;
+        if has_room {
+            table.watched.insert((epoll, data), Some(descriptor));
+        }
+        self.watches = self.watches - gone + usize::from(has_room);
+    }
+
+    /// Returns what the descriptor was opened for that an epoll returns `data` for.
+    pub(crate) fn watched(&self, id: TableId, epoll: i32, data: u64) -> Option<OpenedFor> {
+        let table = self.tables.get(usize::try_from(id.0).ok()?)?;
+        let descriptor = (*table.watched.get(&(epoll, data))?)?;
+        table.known.get(&descriptor).copied()
+    }
+
+    fn forget_watched(&mut self, id: TableId, epoll: i32) {
+        let Some(table) = self.table(id) else { return };
+        let of = table.watched.range((epoll, 0)..=(epoll, u64::MAX));
+        let gone: Vec<_> = of.map(|(&key, _)| key).collect();
+        for key in &gone {
+            table.watched.remove(key);
+        }
+        self.watches -= gone.len();
     }
 
     /// Closes the descriptors for which `keep` returns false.
@@ -95,7 +147,13 @@ impl Descriptors {
         let before = table.known.len();
         table.known.retain(|&descriptor, opened| keep(descriptor, opened));
         let gone = before - table.known.len();
+        let mut watched = std::mem::take(&mut table.watched);
+        let before = watched.len();
+        watched.retain(|(epoll, _), _| table.known.contains_key(epoll));
+        let unwatched = before - watched.len();
+        table.watched = watched;
         self.kept -= gone;
+        self.watches -= unwatched;
     }
 
     /// Adds a user to a table.
@@ -122,7 +180,9 @@ impl Descriptors {
         table.users -= 1;
         if table.users == 0 {
             let gone = std::mem::take(&mut table.known).len();
+            let unwatched = std::mem::take(&mut table.watched).len();
             self.kept -= gone;
+            self.watches -= unwatched;
             self.free.push(id.0);
         }
     }
@@ -135,8 +195,11 @@ impl Descriptors {
 
     /// Forgets all descriptors, since records of their changes may have been discarded.
     pub(crate) fn clear(&mut self) {
-        self.tables.iter_mut().for_each(|table| table.known.clear());
-        self.kept = 0;
+        for table in &mut self.tables {
+            table.known.clear();
+            table.watched.clear();
+        }
+        (self.kept, self.watches) = (0, 0);
     }
 }
 

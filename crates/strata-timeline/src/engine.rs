@@ -104,6 +104,8 @@ struct CpuState {
     /// The time at which each pending softirq was first raised.
     raised: [Option<i64>; SOFTIRQS],
     causes: SoftirqCauses,
+    /// The thread whose wait a record of the CPU has ended last.
+    woken: Option<ThreadId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -240,7 +242,10 @@ impl Engine {
                 let thread = who.and_then(|who| self.world.threads.get_mut(who));
                 thread.into_iter().for_each(|thread| thread.begin_fault(time));
             }
-            Fact::Signal { signal, code } => {
+            Fact::Signal { signal, code, target } => {
+                if O::STATES && signals::is_of_timer(signal, code) {
+                    return self.timer_signals(spot, target, seen);
+                }
                 let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
                 let is_sent =
                     of.is_some_and(|of| of.open.is_empty()) && signals::is_of_thread(signal, code);
@@ -760,6 +765,7 @@ impl Engine {
                     thread.state = State::Unknown;
                 }
             }
+            Some(State::Blocked(reason)) => self.runs_unwoken(id, reason, (spot.time, cpu)),
             _ => {}
         }
         let Some(of) = self.cpu(spot.machine, cpu) else { return };
@@ -832,7 +838,7 @@ impl Engine {
             if done.call == call {
                 if let Some(open) = open {
                     done.object = descriptor_files::object_at_end(&self.world, &open, who, more);
-                    self.timed_out(who, &open, result, seen);
+                    self.timed_out(who, &open, (result, more), seen);
                     self.may_begin_again(who, &open, result);
                     descriptor_files::end(&mut self.world, who, &open, result, more);
                 }

@@ -85,9 +85,13 @@ pub(crate) enum Part {
     Type,
     /// The timeout of a call that waits, or the timeout's address; 0 if the call does not wait.
     Timeout,
+    /// The descriptor of an epoll.
+    Epoll,
+    /// The number that an epoll returns when a descriptor is ready.
+    Data,
 }
 
-const PARTS: usize = Part::Timeout as usize + 1;
+const PARTS: usize = Part::Data as usize + 1;
 
 /// The places of these fields in the records of a class.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +101,8 @@ pub(crate) struct Fields {
     pub has_address: bool,
     /// True if the record has the descriptors of poll() or select().
     pub has_polled: bool,
+    /// True if the record has the events that epoll_wait() returns.
+    pub has_ready: bool,
 }
 
 impl Fields {
@@ -155,6 +161,8 @@ impl CopiedFields {
             Part::Family,
             Part::Type,
             Part::Timeout,
+            Part::Epoll,
+            Part::Data,
         ];
         let path = more.path().bytes();
         let numbers = ALL.map(|part| more.number(part));
@@ -215,6 +223,25 @@ impl<'a> More<'a> {
             _ => None,
         }
     }
+
+    /// Returns the data of the events that epoll_wait() returns.
+    pub(crate) fn ready(self) -> Option<ReadyData> {
+        match self {
+            More::Of(event, fields) if fields.has_ready => {
+                let mut ready = ReadyData::default();
+                event.visit(Scope::Payload, &mut ready);
+                Some(ready)
+            }
+            #[cfg(test)]
+            More::Is(_, numbers) => {
+                let mut ready = ReadyData::default();
+                let data = numbers.iter().filter(|(part, _)| *part == Part::Data);
+                data.for_each(|&(_, data)| ready.add(data as u64));
+                (ready.count > 0).then_some(ready)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The descriptors in the arrays of a poll() or a select(): the first one, and whether there are others.
@@ -260,6 +287,59 @@ impl Visit for PolledDescriptors {
 
     fn begin_array(&mut self, field: &FieldInfo, _: u64) {
         self.is_in = POLLED.contains(&field.name());
+    }
+
+    fn end_array(&mut self, _: &FieldInfo) {
+        self.is_in = false;
+    }
+}
+
+/// The name of the array with the data of events that epoll_wait() returns.
+pub(crate) const READY: &str = "events_data";
+/// The most events of an epoll_wait() that a record has.
+const READY_MAX: usize = 16;
+
+/// The data of the events that an epoll_wait() returns: a number for each descriptor that is ready.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadyData {
+    data: [u64; READY_MAX],
+    count: usize,
+    /// True while the array is being visited.
+    is_in: bool,
+}
+
+impl ReadyData {
+    fn add(&mut self, data: u64) {
+        if let Some(slot) = self.data.get_mut(self.count) {
+            *slot = data;
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Returns the data of all events; `None` if the record does not have all `events` that the call returned.
+    pub(crate) fn all(&self, events: i64) -> Option<&[u64]> {
+        let all = self.data.get(..self.count)?;
+        (usize::try_from(events) == Ok(all.len())).then_some(all)
+    }
+}
+
+impl Visit for ReadyData {
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        if self.is_in && field.is_element() {
+            self.add(value);
+        }
+    }
+
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        self.unsigned(field, value as u64);
+    }
+
+    fn real(&mut self, _: &FieldInfo, _: f64) {}
+
+    fn text(&mut self, _: &FieldInfo, _: &[u8]) {}
+
+    fn begin_array(&mut self, field: &FieldInfo, _: u64) {
+        self.is_in = field.name() == READY;
     }
 
     fn end_array(&mut self, _: &FieldInfo) {
@@ -369,6 +449,8 @@ pub(crate) enum Fact<'a> {
     Signal {
         signal: Option<i64>,
         code: Option<i64>,
+        /// The thread that the signal is for, or the first one of its process.
+        target: Option<i64>,
     },
     /// A page fault of a thread.
     Fault,

@@ -302,10 +302,15 @@ fn sleep_is_ended_by_a_thread_only_with_a_signal() {
     // The timer's interrupt comes while 9 is in a system call.
     machine.switch(20, 1, 5, S, 0).waking(50, 0, 9, 5).switch(60, 1, 0, 0, 5);
     // As the kernel has it: the signal is told behind the wake, and one that is ignored wakes nobody.
-    let generated = Fact::Signal { signal: Some(17), code: Some(1) };
+    let generated = Fact::Signal { signal: Some(17), code: Some(1), target: Some(5) };
     machine.tell(61, 0, 9, generated).leave(65, 1, 5, "nanosleep", 0);
     machine.enter(68, 1, 5, "nanosleep", Object::None).switch(70, 1, 5, S, 0);
-    machine.waking(80, 0, 9, 5).tell(81, 0, 9, Fact::Signal { signal: Some(10), code: Some(-6) });
+    machine.waking(80, 0, 9, 5).tell(
+        81,
+        0,
+        9,
+        Fact::Signal { signal: Some(10), code: Some(-6), target: Some(5) },
+    );
     machine.switch(90, 1, 0, 0, 5).leave(92, 1, 5, "nanosleep", -516);
     // What goes on is the sleep; it is ended by its timer.
     machine.enter(95, 1, 5, "restart_syscall", Object::None).switch(100, 1, 5, S, 0);
@@ -358,9 +363,11 @@ fn what_a_call_returns_says_whether_its_time_was_over() {
         ("rt_sigtimedwait", -11),
         ("semtimedop", -11),
         ("recvfrom", -11),
+        ("futex_waitv", -110),
+        ("io_uring_enter", -62),
     ] {
         assert!(is_timed_out(name, Object::None, &[], result), "{name}");
-        for other in [0, -4, -512] {
+        for other in [0, 1, -4, -512] {
             assert!(!is_timed_out(name, Object::None, &[], other), "{name} {other}");
         }
     }
@@ -386,7 +393,8 @@ fn child_that_stops_wakes_its_parent_though_it_is_in_no_call() {
     let mut machine = Machine::new();
     machine.enter(5, 0, 5, "wait4", Object::None).switch(10, 0, 5, S, 0);
     machine.enter(12, 1, 9, "read", Object::None).leave(14, 1, 9, "read", -512);
-    let generated = |signal, code| Fact::Signal { signal: Some(signal), code: Some(code) };
+    let generated =
+        |signal, code| Fact::Signal { signal: Some(signal), code: Some(code), target: Some(5) };
     machine.tell(20, 1, 9, generated(17, 5)).waking(21, 1, 9, 5);
     machine.switch(30, 0, 0, 0, 5).leave(40, 0, 5, "wait4", 9);
     assert!(machine.told.of(5).contains(&"blocked wait4 by 9 10..21"), "{:?}", machine.told.lines);

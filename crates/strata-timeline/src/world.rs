@@ -247,6 +247,23 @@ impl World {
         }
     }
 
+    /// Notes that an epoll of a thread returns `data` when a descriptor is ready. Only an epoll of which the trace has the
+    /// begin is known to watch nothing else by this number.
+    pub(crate) fn watch(&mut self, thread: ThreadId, epoll: i32, data: u64, descriptor: i32) {
+        let name = self.opened(thread, epoll).map(|opened| opened.name);
+        if name.is_some_and(|name| &*self.names.text(name) == "epoll") {
+            if let Some(table) = self.table(thread) {
+                self.descriptors.watch(table, epoll, data, descriptor);
+            }
+        }
+    }
+
+    /// Returns the file for whose descriptor an epoll returns `data`.
+    pub(crate) fn watched(&self, thread: ThreadId, epoll: i32, data: u64) -> Object {
+        let found = self.table(thread).and_then(|it| self.descriptors.watched(it, epoll, data));
+        found.map_or(Object::None, |opened| Object::File(opened.name))
+    }
+
     pub(crate) fn retain(&mut self, thread: ThreadId, keep: impl Fn(i32, &mut OpenedFor) -> bool) {
         if let Some(table) = self.table(thread) {
             self.descriptors.retain(table, keep);

@@ -75,3 +75,55 @@ fn what_has_no_name_no_number_or_no_table_is_not_kept() {
     all.clear();
     assert_eq!((known(&all, one), all.kept), (vec![], 0));
 }
+
+#[test]
+fn epoll_returns_a_number_for_the_descriptor_that_was_added_last_with_it() {
+    let mut names = crate::names::Names::default();
+    let [epoll, a, b] = ["epoll", "a", "b"].map(|name| opened(&mut names, name));
+    let mut all = Descriptors::default();
+    let one = all.add().unwrap();
+    for (number, file) in [(2, epoll), (3, a), (4, b)] {
+        all.set(one, number, file);
+    }
+    all.watch(one, 2, 30, 3);
+    all.watch(one, 2, u64::MAX, 4);
+    assert_eq!((all.watched(one, 2, 30), all.watched(one, 2, u64::MAX)), (Some(a), Some(b)));
+    assert_eq!((all.watched(one, 2, 31), all.watched(one, 3, 30)), (None, None));
+    // A copy is of another process, which may add others.
+    let copy = all.copy(one).unwrap();
+    assert_eq!(all.watched(copy, 2, 30), None);
+    // Both have one number now.
+    all.watch(one, 2, 30, 4);
+    all.watch(one, 2, 30, 3);
+    assert_eq!(all.watched(one, 2, 30), None);
+    // What is closed is not watched.
+    all.close(one, 4);
+    assert_eq!(all.watched(one, 2, u64::MAX), None);
+    all.watch(one, 2, u64::MAX, 3);
+    assert_eq!((all.watched(one, 2, u64::MAX), all.watches), (Some(a), 2));
+    all.close(one, 2);
+    assert_eq!((all.watched(one, 2, u64::MAX), all.watches), (None, 0));
+    all.watch(one, 3, 1, 3);
+    all.retain(one, |number, _| number != 3);
+    assert_eq!(all.watches, 0);
+    all.watch(one, 4, 1, 3);
+    all.leave(one);
+    assert_eq!(all.watches, 0);
+}
+
+#[test]
+fn malicious_epolls_that_watch_ever_more_have_a_limit_that_makes_room_for_what_is_open() {
+    let mut names = crate::names::Names::default();
+    let file = opened(&mut names, "a");
+    let mut all = Descriptors::default();
+    let one = all.add().unwrap();
+    all.set(one, 3, file);
+    for data in 0..WATCHES_MAX as u64 + 9 {
+        all.watch(one, 2, data, 3);
+    }
+    assert_eq!((all.watches, all.kept), (WATCHES_MAX, 1));
+    all.close(one, 3);
+    all.set(one, 4, file);
+    all.watch(one, 2, 1 << 40, 4);
+    assert_eq!((all.watches, all.watched(one, 2, 1 << 40)), (1, Some(file)));
+}

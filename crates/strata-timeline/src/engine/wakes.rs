@@ -6,7 +6,8 @@
 
 use super::{Engine, FAULT_MAX};
 use crate::calls::{CallId, CallKind};
-use crate::facts::{RecordText, Spot};
+use crate::descriptor_files::is_ready_only;
+use crate::facts::{More, RecordText, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::prev_state::StateNumbers;
@@ -16,6 +17,7 @@ use crate::threads::OpenCall;
 use crate::world::{Blind, World};
 
 const EAGAIN: i64 = 11;
+const ETIME: i64 = 62;
 const ETIMEDOUT: i64 = 110;
 const ERESTART_RESTARTBLOCK: i64 = 516;
 /// The names of files that a timer makes readable: as this crate names them, and as a state dump does.
@@ -43,6 +45,7 @@ fn is_given_up(name: &str, result: Option<i64>) -> bool {
         name.strip_suffix("_time64").or_else(|| name.strip_suffix("_time32")).unwrap_or(name);
     match result {
         Some(result) if result == -EAGAIN => TRY_AGAIN.contains(&name),
+        Some(result) if result == -ETIME => name == "io_uring_enter",
         result => result == Some(-ETIMEDOUT),
     }
 }
@@ -94,6 +97,9 @@ impl Engine {
                 let interval = Interval { from, to, state: thread.state, waker, cpu: None };
                 thread.may_time_out = Some(interval).filter(|_| may_time_out && to > from);
                 self.change(id, spot.time, can_run, (waker, None), seen);
+                if let Some(of) = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)) {
+                    of.woken = Some(id).filter(|_| is_now && may_time_out);
+                }
                 if is_now && to > from {
                     self.waited_for(spot, (id, &interval), seen);
                 }
@@ -106,6 +112,22 @@ impl Engine {
             State::Running { .. } => thread.wakes = is_by_waker.then_some(waker),
             State::Runnable { .. } | State::Gone => {}
         }
+    }
+
+    /// Keeps the wait of a thread that gets a CPU although no record has woken it: the result of its call may still say that
+    /// a timer did.
+    pub(super) fn runs_unwoken(
+        &mut self,
+        id: Option<ThreadId>,
+        reason: Reason,
+        (time, cpu): (i64, u32),
+    ) {
+        let thread = id.and_then(|id| self.world.threads.get_mut(id));
+        let Some(thread) = thread.filter(|_| reason.sleep == Sleep::Interruptible) else { return };
+        let (from, to, state) = (thread.since, time.max(thread.since), thread.state);
+        let (waker, cpu) = (Waker::Unknown, Some(cpu));
+        let is_wait = reason.call.is_some() && to > from;
+        thread.may_time_out = is_wait.then_some(Interval { from, to, state, waker, cpu });
     }
 
     fn waker(&mut self, spot: Spot, woken: ThreadId, by: Option<ThreadId>) -> Waker {
@@ -147,7 +169,7 @@ impl Engine {
         &mut self,
         who: ThreadId,
         open: &OpenCall,
-        result: Option<i64>,
+        (result, more): (Option<i64>, More<'_>),
         seen: &mut O,
     ) {
         let thread = self.world.threads.get_mut(who);
@@ -157,7 +179,13 @@ impl Engine {
             CallKind::Sleep => result.is_none_or(|result| result >= 0),
             // One that is to try again may have been woken by another thread.
             CallKind::Futex => result == Some(-ETIMEDOUT),
-            CallKind::Poll => result == Some(0) && open.timeout.is_none_or(|timeout| timeout > 0),
+            CallKind::Poll => result.is_some_and(|result| match result {
+                0 => open.timeout.is_none_or(|timeout| timeout > 0),
+                ..0 => false,
+                _ => is_ready_only(&self.world, open, who, (result, more), |object| {
+                    is_timer(&self.world, object)
+                }),
+            }),
             _ => {
                 is_given_up(self.world.calls.name(open.in_effect), result)
                     || result
@@ -166,6 +194,29 @@ impl Engine {
         };
         if is_over && wait.from >= open.begin {
             seen.timed_out(&self.world, who, &wait);
+        }
+    }
+
+    /// Reports that a timer ended the wait of the thread that was woken last, if a timer's signal to `target` has woken
+    /// that thread. The kernel makes the record of a signal right behind that of the wake.
+    pub(super) fn timer_signals<O: Observer>(
+        &mut self,
+        spot: Spot,
+        target: Option<i64>,
+        seen: &mut O,
+    ) {
+        let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
+        let Some(woken) = of.and_then(|of| of.woken.take()) else { return };
+        let target = target.and_then(|target| self.world.threads.find(spot.machine, target));
+        let Some(target) = target.map(|target| self.world.process_of(target)) else { return };
+        let is_target = self.world.process_of(woken) == target;
+        let thread = self.world.threads.get_mut(woken).filter(|_| is_target);
+        let Some(wait) = thread.and_then(|thread| thread.may_time_out) else { return };
+        if spot.time.abs_diff(wait.to) <= FAULT_MAX {
+            if let Some(thread) = self.world.threads.get_mut(woken) {
+                thread.may_time_out = None;
+            }
+            seen.timed_out(&self.world, woken, &wait);
         }
     }
 
@@ -182,7 +233,7 @@ impl Engine {
         if reason.is_older && reason.call == Some(call) {
             let begin = i64::MIN;
             let open = OpenCall { begin, object: reason.object, ..OpenCall::of(call) };
-            self.timed_out(who, &open, result, seen);
+            self.timed_out(who, &open, (result, More::None), seen);
         }
     }
 
@@ -257,7 +308,7 @@ impl Engine {
         seen: &mut O,
     ) {
         if self.world.calls.kind(open.in_effect) == CallKind::Sleep {
-            self.timed_out(who, open, None, seen);
+            self.timed_out(who, open, (None, More::None), seen);
         }
     }
 }

@@ -606,3 +606,103 @@ fn trace_from_before_1970_ends_with_its_last_record() {
     assert_eq!(of.last().copied(), Some("blocked read by Unknown -30..-20"), "{of:?}");
     assert_eq!(machine.engine.world.now, -20);
 }
+
+/// Returns the lines about the waits of 5, which waits from 100 to 130 in a call that returns `result` with `parts`.
+fn waits_for(
+    machine: &mut Machine,
+    name: &str,
+    fd: i32,
+    result: i64,
+    parts: &[(Part, i64)],
+) -> String {
+    // In the interrupt of a timer, or in the call of another thread: no record tells which.
+    machine.enter(90, 1, 6, "write", Object::None);
+    machine.enter_with(95, 0, 5, (name, Object::Descriptor(fd)), &[(Part::Timeout, -1)]);
+    machine.switch(100, 0, 5, S, 0).waking(130, 1, 6, 5).switch(140, 0, 0, 0, 5);
+    let call = machine.engine.world.calls.of(name).unwrap();
+    let fact = Fact::Leave { call, result: Some(result), more: More::Is("", parts) };
+    let lines = machine.tell(150, 0, 5, fact).finish().of(5).join("; ");
+    assert!(lines.contains(&format!("blocked {name}")), "{lines}");
+    lines
+}
+
+#[test]
+fn wait_for_descriptors_of_which_only_timers_are_ready_was_ended_by_a_timer() {
+    const FLAGS: &[(Part, i64)] = &[(Part::Flags, 0)];
+    const EPOLL: i32 = 9;
+    let ends = |result: i64, ready: &[i64]| {
+        let mut machine = Machine::new();
+        machine.fork(1, 1, 5, 5);
+        machine.call("timerfd_create", -1, FLAGS, 3).call("timerfd_create", -1, FLAGS, 4);
+        machine.call("eventfd2", -1, FLAGS, 7).call("epoll_create1", -1, FLAGS, i64::from(EPOLL));
+        // 40 stands for a timer and another descriptor, and 41 is that of a timer at last.
+        for (fd, data) in [(3, 30), (4, -1), (7, 70), (7, 40), (3, 40), (7, 41), (8, 80)] {
+            let parts = [(Part::Control, 1), (Part::Epoll, i64::from(EPOLL)), (Part::Data, data)];
+            machine.call("epoll_ctl", fd, &parts, 0);
+        }
+        machine.call("close", 7, &[], 0);
+        let parts = [(Part::Control, 3), (Part::Epoll, i64::from(EPOLL)), (Part::Data, 41)];
+        machine.call("epoll_ctl", 4, &parts, 0);
+        let parts: Vec<_> = ready.iter().map(|&data| (Part::Data, data)).collect();
+        waits_for(&mut machine, "epoll_wait", EPOLL, result, &parts).contains("timed out 100..130")
+    };
+    for (result, ready, wanted) in [
+        (1, &[30][..], true),
+        (2, &[30, -1], true),
+        (1, &[41], true),
+        (1, &[70], false),
+        (2, &[30, 70], false),
+        (1, &[40], false),
+        // What the trace does not know: a number, a descriptor, or all that is ready.
+        (1, &[5], false),
+        (1, &[80], false),
+        (2, &[30], false),
+        (1, &[], false),
+        (-4, &[30], false),
+    ] {
+        assert_eq!(ends(result, ready), wanted, "{result} {ready:?}");
+    }
+    for (fd, result, wanted) in [(3, 1, true), (3, 2, false), (7, 1, false), (5, 1, false)] {
+        let mut machine = Machine::new();
+        machine.fork(1, 1, 5, 5).call("timerfd_create", -1, FLAGS, 3);
+        machine.call("eventfd2", -1, FLAGS, 7);
+        let told = waits_for(&mut machine, "poll", fd, result, &[]);
+        assert_eq!(told.contains("timed out 100..130"), wanted, "{fd} {result}: {told}");
+    }
+}
+
+#[test]
+fn wait_that_a_timer_s_signal_ends_was_ended_by_a_timer_whoever_ran_then() {
+    let ends = |signal: i64, code: i64, target: Option<i64>, after: i64| {
+        let mut machine = Machine::new();
+        // 7 is a thread of the process of 5.
+        machine.fork(1, 1, 5, 5).fork(2, 5, 7, 5).enter(5, 1, 6, "write", Object::None);
+        machine.enter(10, 0, 7, "rt_sigtimedwait", Object::None).switch(20, 0, 7, S, 0);
+        machine.waking(50_000, 1, 6, 7);
+        let fact = Fact::Signal { signal: Some(signal), code: Some(code), target };
+        machine.tell(50_000 + after, 1, 6, fact).switch(90_000, 0, 0, 0, 7);
+        machine.leave(95_000, 0, 7, "rt_sigtimedwait", signal);
+        let told = machine.finish().of(7).join("; ");
+        assert!(told.contains("blocked rt_sigtimedwait by 6 20..50000"), "{told}");
+        told.contains("timed out 20..50000")
+    };
+    assert!(ends(14, 0x80, Some(5), 4_000) && ends(14, 0x80, Some(7), 0), "of setitimer()");
+    assert!(ends(34, -2, Some(5), 4_000), "of timer_create()");
+    assert!(!ends(14, 0, Some(5), 4_000) && !ends(34, -1, Some(5), 4_000), "of kill(), sigqueue()");
+    assert!(!ends(11, 0x80, Some(5), 4_000), "of a fault");
+    assert!(!ends(14, 0x80, Some(6), 4_000) && !ends(14, 0x80, None, 4_000), "for another one");
+    assert!(!ends(14, 0x80, Some(5), 40_000), "long after the wake");
+}
+
+#[test]
+fn sleep_that_no_record_ends_was_ended_by_a_timer_as_its_result_says() {
+    let ends = |result: i64| {
+        let mut machine = Machine::new();
+        machine.enter(10, 0, 5, "clock_nanosleep", Object::None).switch(20, 0, 5, S, 0);
+        machine.switch(90, 1, 0, 0, 5).leave(95, 1, 5, "clock_nanosleep", result);
+        let told = machine.finish().of(5).join("; ");
+        assert!(told.contains("blocked clock_nanosleep by Unknown 20..90"), "{told}");
+        told.contains("timed out 20..90")
+    };
+    assert!(ends(0) && !ends(-516));
+}
