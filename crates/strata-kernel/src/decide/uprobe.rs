@@ -25,6 +25,7 @@ mod exits;
 mod function_pieces;
 mod go_entry;
 mod instruction;
+mod jump_tables;
 mod loaded_files;
 mod pattern_results;
 pub mod register;

@@ -131,6 +131,11 @@ impl<'data> CodeMap<'data> {
         self.elf.address(address).ok().map(|place| place.offset)
     }
 
+    /// Returns bytes of the program's memory that the file has, code or not.
+    pub(crate) fn data(&self, address: u64, bytes: u64) -> Option<&'data [u8]> {
+        self.elf.data_at(address, bytes)
+    }
+
     /// Returns the bytes in this range of addresses; `None` if they are not all in the file's code.
     pub(crate) fn bytes(&self, range: &Range<u64>) -> Option<&'data [u8]> {
         let mut last = self.last.borrow_mut();

@@ -401,6 +401,15 @@ impl Elf {
         Ok(ranges.take(NAMED_ALIKE_MAX).collect())
     }
 
+    /// Returns bytes of the program's memory that are all in one segment of the file.
+    pub(crate) fn data_at(&self, address: u64, bytes: u64) -> Option<&[u8]> {
+        let last = address.checked_add(bytes.checked_sub(1)?)?;
+        let first = self.file_offset(address, 0).ok()??;
+        let last = self.file_offset(last, 0).ok()??;
+        let is_whole = last.checked_sub(first) == Some(bytes - 1);
+        (&self.data).read_bytes_at(first, bytes).ok().filter(|_| is_whole)
+    }
+
     /// Returns the bytes in this range of addresses; `None` if they are not all in one segment of code.
     pub(crate) fn code(&self, range: &std::ops::Range<u64>) -> Result<Option<&[u8]>, ElfError> {
         let Some(bytes) = range.end.checked_sub(range.start).filter(|bytes| *bytes > 0) else {

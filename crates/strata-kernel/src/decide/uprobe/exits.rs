@@ -7,7 +7,7 @@
 //!
 //! The function's code is found by following jumps from its begin on. Code that is reached only through a table
 //! (`switch`, handlers of exceptions, Go's recovery) is found by decoding the whole function, one instruction after the
-//! other. If anything in it contradicts itself, the function is refused.
+//! other, and by reading the table for what is elsewhere. If anything in it contradicts itself, the function is refused.
 //!
 //! ```text
 //! begin ─▶ Explorer: (address, stack) to visit ──▶ decode one instruction
@@ -31,6 +31,7 @@ use crate::decide::uprobe::function_pieces::{Destination, ExitProblem, Exits, Pi
 use crate::decide::uprobe::instruction::{
     condition, decode, has_segment, is_by_pointer, is_padding, offset_of,
 };
+use crate::decide::uprobe::jump_tables::{self, JumpTable};
 use crate::decide::uprobe::tail_jumps::{self, OutsideCode, OwnCode};
 use crate::discover::code_map::CodeMap;
 use iced_x86::{
@@ -38,6 +39,9 @@ use iced_x86::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+
+/// The most jumps, and addresses of data, of one function that are taken for those of tables.
+const TABLES_MAX: usize = 1 << 8;
 
 /// The positions of the stack pointer and of a frame pointer at an instruction, in bytes below the return address;
 /// `None` if a position is not known.
@@ -71,6 +75,8 @@ struct Explorer<'m, 'data> {
     /// Code without a name that is reached by jumps, by its first address.
     outside: HashMap<u64, OutsideCode>,
     info: InstructionInfoFactory,
+    /// True if a table of jumps leads to code without a name that may be a part of the function, and never comes back.
+    leaves_by_table: bool,
 }
 
 /// Finds the exits of the function that begins at `start`. Functions that it calls are not examined.
@@ -110,6 +116,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
             inner_calls: vec![],
             outside: HashMap::new(),
             info: InstructionInfoFactory::new(),
+            leaves_by_table: false,
         }
     }
 
@@ -121,12 +128,83 @@ impl<'m, 'data> Explorer<'m, 'data> {
 
     fn sweep_all(&mut self) -> Result<(), ExitProblem> {
         let mut swept = 0;
-        while self.pieces.is_partial && swept < self.pieces.ranges.len() {
-            self.sweep(swept)?;
-            swept += 1;
+        loop {
+            while self.pieces.is_partial && swept < self.pieces.ranges.len() {
+                self.sweep(swept)?;
+                swept += 1;
+                self.explore()?;
+            }
+            if !self.add_part_of_tables()? {
+                return Ok(());
+            }
             self.explore()?;
         }
-        Ok(())
+    }
+
+    /// Adds a part of the function that only a table of jumps leads to. Returns false if there is none that is not known.
+    fn add_part_of_tables(&mut self) -> Result<bool, ExitProblem> {
+        let is_jump = |one: &Instruction| {
+            one.flow_control() == FlowControl::IndirectBranch && !is_by_pointer(one)
+        };
+        let jumps = self.code.values().filter(|(one, _)| is_jump(one));
+        let jumps: Vec<(Instruction, Frame)> = jumps.copied().take(TABLES_MAX).collect();
+        let Some(frame) = jumps.iter().map(|(_, frame)| *frame).reduce(Frame::meet) else {
+            return Ok(false);
+        };
+        for (jump, _) in &jumps {
+            // The nearest address before a jump is that of its table. It may also have been taken long before.
+            let before = || self.code.range(..jump.ip()).rev().map(|(_, (one, _))| one);
+            let entries = jump_tables::entries(before());
+            let table = std::iter::once(jump).chain(before()).find_map(JumpTable::of);
+            if let (Some(table), Some(_)) = (table, entries) {
+                if self.add_part(table, entries, frame)? {
+                    return Ok(true);
+                }
+            }
+        }
+        let all = self.code.values().filter_map(|(one, _)| JumpTable::of(one));
+        let all: Vec<JumpTable> = all.take(TABLES_MAX).collect();
+        for table in all {
+            if self.add_part(table, None, frame)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Adds the first part that a table leads to and that is not known. Without the number of entries, only names decide.
+    fn add_part(
+        &mut self,
+        table: JumpTable,
+        entries: Option<u64>,
+        frame: Frame,
+    ) -> Result<bool, ExitProblem> {
+        let most = jump_tables::ENTRIES_MAX;
+        for number in 0..entries.unwrap_or(most).min(most) {
+            let Some(to) = table.target(self.pieces.map, number) else { break };
+            if self.pieces.containing(to).is_some() {
+                continue;
+            }
+            let named = self.pieces.map.function_of(to);
+            if let Some(named) = named.filter(|named| self.is_cold_part(named.name)) {
+                self.add_piece(named.start..named.end)?;
+                self.work.push((to, frame));
+                return Ok(true);
+            }
+            let frame_of =
+                self.pieces.map.frame_of(to).filter(|_| named.is_none() && entries.is_some());
+            let Some(range) = frame_of.map(|frame| frame.range.clone()) else { break };
+            match self.outside_code(&range, to) {
+                OutsideCode::ComesBack => {
+                    self.add_piece(range)?;
+                    self.work.push((to, frame));
+                    return Ok(true);
+                }
+                OutsideCode::Leaves => self.leaves_by_table = true,
+                OutsideCode::Ends => {}
+            }
+        }
+        Ok(false)
     }
 
     fn add_piece(&mut self, piece: Range<u64>) -> Result<(), ExitProblem> {
@@ -508,11 +586,11 @@ impl<'m, 'data> Explorer<'m, 'data> {
     /// target; else the place of the target.
     #[allow(clippy::option_option)]
     fn indirect(&self, instruction: &Instruction, frame: Frame) -> Option<Option<JumpTarget>> {
-        // Without an ENDBR at its target it leads to a `switch` of its own: `notrack`.
-        if instruction.segment_prefix() == Register::DS {
-            return None;
-        }
-        if frame.stack.is_some_and(|bytes| bytes != 0) {
+        // Without an ENDBR at its target it leads to a `switch` of its own: `notrack`. So does one with something of the
+        // function on the stack.
+        let is_own = instruction.segment_prefix() == Register::DS
+            || frame.stack.is_some_and(|bytes| bytes != 0);
+        if is_own && !self.leaves_by_table {
             return None;
         }
         if is_by_pointer(instruction) {
@@ -542,7 +620,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::uprobe::register;
+    use crate::decide::uprobe::{function_pieces, register};
     use crate::discover::elf::tests::Folder;
     use crate::discover::elf::Elf;
 
@@ -674,6 +752,41 @@ mod tests {
         let Some(exits) = found("exits-cold", source, &["-O2"]) else { return };
         let exits = exits.unwrap();
         assert_eq!((exits.returns.len(), exits.tail_calls.len(), exits.guarded.len()), (2, 0, 0));
+    }
+
+    #[test]
+    fn find_follows_a_table_into_a_cold_part_that_no_jump_of_the_function_leads_to() {
+        // One case leaves by a jump, one returns, one comes back, and one never ends.
+        let source = "int __attribute__((cold, noinline)) rare(int n) { asm(\"\"); return n ^ 1; } \
+            void __attribute__((cold, noreturn)) never(void); extern int other; \
+            int probed(int n) { int found = 0; switch (n) { CASES \
+            case 1: return 11; case 3: return 31 * n; case 4: other++; return 4; case 5: return n / 3; \
+            case 6: return -n; case 7: return other; default: return 1; } return found + other * 3; }";
+        let cases = [
+            "case 2: return rare(n);",
+            "case 2: return rare(n) + rare(7);",
+            "case 2: found = rare(n); other = found; break; case 8: found = 9; break;",
+            "case 2: never();",
+        ];
+        // Exits in the cold part, which is in front of the function, or behind it: returns, and jumps.
+        let outside = |exits: &Exits| {
+            let count =
+                |all: &[u64]| all.iter().filter(|&&at| at > function_pieces::BYTES_MAX).count();
+            (count(&exits.returns), count(&exits.tail_calls))
+        };
+        for (number, case) in cases.into_iter().enumerate() {
+            let source = source.replace("CASES", case);
+            for more in ["-g0", "-fcf-protection", "-fstack-protector-all"] {
+                let of = |tables| {
+                    let flags = ["-O2", more, tables];
+                    Some(found(&format!("exits-table-{number}"), &source, &flags)?.unwrap())
+                };
+                let Some(without) = of("-fno-jump-tables") else { return };
+                let with = of("-fjump-tables").unwrap();
+                assert_eq!(outside(&with), outside(&without), "{case} {more}: {with:?}");
+                assert!(number > 0 || outside(&with).1 == 1, "{case} {more}: {with:?}");
+            }
+        }
     }
 
     #[test]
