@@ -100,12 +100,13 @@ pub(super) struct FunctionSymbol {
     pub is_visible: bool,
 }
 
-/// An open ELF file.
+/// An ELF file. It is open until [`ElfFile::close`].
 #[derive(Debug)]
 pub(super) struct ElfFile {
     pub path: PathBuf,
     pub identity: [u64; 5],
-    file: File,
+    /// The open file; `None` if it is opened for each read.
+    file: Option<File>,
     bytes: u64,
     /// The bytes that the file takes on the disk.
     stored: u64,
@@ -141,7 +142,7 @@ impl ElfFile {
         let mut elf = ElfFile {
             path: path.to_owned(),
             identity: identity(metadata),
-            file,
+            file: Some(file),
             bytes: metadata.len(),
             stored: metadata.blocks().saturating_mul(512),
             is_64,
@@ -152,7 +153,7 @@ impl ElfFile {
             unwind_index: None,
         };
         let head_bytes = if is_64 { 64 } else { 52 };
-        elf.file.read_exact_at(&mut head[..head_bytes], 0)?;
+        elf.read_into(&mut head[..head_bytes], 0)?;
         elf.read_segments(&head)?;
         // A file without sections has no names, and may have segments.
         elf.read_sections(&head).unwrap_or_default();
@@ -189,7 +190,7 @@ impl ElfFile {
             return Err(odd("a part of it is larger than what is read"));
         }
         let mut all = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
-        self.file.read_exact_at(&mut all, offset)?;
+        self.read_into(&mut all, offset)?;
         Ok(all)
     }
 
@@ -204,9 +205,22 @@ impl ElfFile {
         Ok(())
     }
 
+    /// Closes the file, since a process may have few open files. What is read later is read from the file that has its
+    /// path then, which must be the same one.
+    pub fn close(&mut self) {
+        self.file = None;
+    }
+
     /// Reads as much of a part as fits into a buffer.
     pub fn read_into(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
+        if let Some(file) = &self.file {
+            return file.read_exact_at(buffer, offset);
+        }
+        let (file, metadata) = open_plain(&self.path)?;
+        match identity(&metadata) == self.identity {
+            true => file.read_exact_at(buffer, offset),
+            false => Err(io::Error::other("it has been replaced or changed meanwhile")),
+        }
     }
 
     fn read_segments(&mut self, head: &[u8]) -> io::Result<()> {
@@ -401,7 +415,7 @@ impl ElfFile {
         let (mut at, mut sum) = (0, !0u32);
         while at < self.bytes {
             let part = (self.bytes - at).min(buffer.len() as u64) as usize;
-            self.file.read_exact_at(&mut buffer[..part], at)?;
+            self.read_into(&mut buffer[..part], at)?;
             sum = buffer[..part]
                 .iter()
                 .fold(sum, |sum, byte| CRC[usize::from(sum as u8 ^ byte)] ^ sum >> 8);
@@ -443,6 +457,24 @@ mod tests {
             .iter()
             .fold(!0u32, |sum, byte| CRC[usize::from(sum as u8 ^ byte)] ^ sum >> 8);
         assert_eq!(!sum, 0xcbf4_3926);
+    }
+
+    #[test]
+    fn closed_file_is_read_as_before_unless_another_one_has_its_path() {
+        let hand = Hand::new();
+        let [path, other] = ["file", "other"].map(|name| hand.0.join(name));
+        let head = [&b"\x7fELF\x02\x01"[..], &[7; 58]].concat();
+        std::fs::write(&path, &head).unwrap();
+        let mut file = ElfFile::open(&path).unwrap();
+        file.close();
+        assert!(file.file.is_none());
+        assert_eq!(file.read(0, 64, 64).unwrap(), head);
+        std::fs::write(&other, &head).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        let why = file.read(0, 64, 64).unwrap_err().to_string();
+        assert!(why.contains("replaced"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        assert!(file.read(0, 64, 64).is_err());
     }
 
     #[test]

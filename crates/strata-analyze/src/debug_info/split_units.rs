@@ -57,7 +57,7 @@ pub(super) struct SplitPart {
     strings: Option<Arc<Vec<u8>>>,
 }
 
-/// A file with the parts of many units.
+/// A file with the parts of many units. There may be one for each program, so it is not kept open.
 #[derive(Debug)]
 struct Package {
     file: Arc<ElfFile>,
@@ -168,7 +168,7 @@ impl SplitFiles {
         let name = Path::new(&path).file_name().map(PathBuf::from)?;
         let mut places = vec![PathBuf::from(path)];
         places.extend(self.folder.as_ref().map(|folder| folder.join(name)));
-        let file = places.into_iter().find_map(|path| ElfFile::open(&path).ok())?;
+        let mut file = places.into_iter().find_map(|path| ElfFile::open(&path).ok())?;
         let mut charge = Charge::new(&self.budget);
         let mut read = |name: &str| match compressed_sections::read(&file, name, &mut charge) {
             Ok(section) => Some(section),
@@ -179,6 +179,7 @@ impl SplitFiles {
         };
         let index = read(SectionId::DebugCuIndex.dwo_name()?)?;
         let strings = Arc::new(read(SectionId::DebugStr.dwo_name()?)?);
+        file.close();
         Some(Package { file: Arc::new(file), index, strings, _charge: charge })
     }
 
