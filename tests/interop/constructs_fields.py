@@ -396,6 +396,20 @@ def enumerations(order):
 
 
 @construct
+def enumerations_wider_than_their_integer(order):
+    """Values that the integer cannot have are of no record; those of a range that it can have are."""
+    wide = [("a", 1), ("b", 300), ("c", 2), ("d", 250, 300), ("e", 1 << 40), "f"]
+    signed = [("low", -300, -120), ("high", 100, 300), ("none", 200), ("other", -129)]
+    payload = Struct(
+        ("_wide", Enum(u8(), wide)),
+        ("_signed", Enum(Int(8, True), signed)),
+        ("_few", Enum(Int(3), [("a", 1), ("b", 9), ("c", 5, 20)])),
+    )
+    values = [{"_wide": n, "_signed": n - 128, "_few": n % 8} for n in range(256)]
+    return trace_of(order, payload, values)
+
+
+@construct
 def enumerations_syntax(order):
     """Hexadecimal and octal numbers, a comma at the end, a named container, an enumeration by its tag."""
     types = """
