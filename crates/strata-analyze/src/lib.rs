@@ -43,4 +43,5 @@ pub mod pipeline;
 pub mod render;
 pub mod reports;
 pub mod short;
+pub mod stack_copy;
 pub mod stats;

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use strata_ctf::read::{Event, EventClass, FieldInfo, FieldRef, Scope, Value, Visit};
 use strata_model::EnvValue;
 
+use crate::stack_copy;
+
 /// The names of arrays of addresses, in traces of LTTng and of Strata.
 const NAMES: [&str; 2] = ["callstack_kernel", "callstack_user"];
-/// The names of the fields with the registers of a program, and with the copy of its stack.
-const COPIES: [&str; 2] = ["user_registers", "user_stack"];
 /// The most numbers that are read of each.
 const COPIED: usize = 8192;
 
@@ -28,6 +28,8 @@ pub(super) struct Addresses {
     pub stacks: [Option<Vec<u64>>; 2],
     /// The registers of the program, and the copy of its stack; empty if the record has none.
     pub copies: [Vec<u64>; 2],
+    /// True if the record may have such a copy.
+    takes_copies: bool,
     /// The array that is being visited.
     current: Option<Current>,
 }
@@ -43,6 +45,7 @@ enum Current {
 #[derive(Debug)]
 pub(super) struct StackFields {
     scopes: Vec<Scope>,
+    has_copies: bool,
     pid: Option<FieldRef>,
     tid: Option<FieldRef>,
     /// The process, if the whole trace is of one.
@@ -52,9 +55,15 @@ pub(super) struct StackFields {
 impl StackFields {
     /// Finds the fields in a class; `None` if it has no stacks.
     pub fn of(class: &EventClass, event: &Event<'_>) -> Option<StackFields> {
+        let schema = event.stream().trace().schema();
+        let (has_copies, is_program) =
+            (stack_copy::may_be_in(schema), stack_copy::is_of_program(schema));
         let has = |scope: &Scope| {
             // An array is found by its first element, too; its name alone is enough.
-            NAMES.iter().chain(&COPIES).any(|name| class.find_in(*scope, name).is_some())
+            let copies = stack_copy::NAMES.iter().filter(|_| has_copies);
+            let mut names = NAMES.iter().chain(copies);
+            !(is_program && *scope == Scope::Payload)
+                && names.any(|name| class.find_in(*scope, name).is_some())
         };
         let scopes: Vec<Scope> = SCOPES.into_iter().filter(has).collect();
         if scopes.is_empty() {
@@ -69,12 +78,13 @@ impl StackFields {
             true => class.find_in(Scope::Payload, "pid"),
             false => None,
         };
-        let vpid = match event.stream().trace().schema().environment("vpid") {
+        let vpid = match schema.environment("vpid") {
             Some(&EnvValue::Integer(vpid)) => Some(vpid),
             _ => None,
         };
         let pid = context(&["pid", "vpid"]).or_else(sampled);
-        Some(StackFields { pid, tid: context(&["tid", "vtid"]), vpid, scopes })
+        let tid = context(&["tid", "vtid"]);
+        Some(StackFields { pid, tid, vpid, scopes, has_copies })
     }
 
     /// Returns the process of a record, if it is known.
@@ -92,7 +102,7 @@ impl StackFields {
 
     /// Reads the stacks of a record.
     pub fn read(&self, event: &Event<'_>) -> Addresses {
-        let mut found = Addresses::default();
+        let mut found = Addresses { takes_copies: self.has_copies, ..Addresses::default() };
         for scope in &self.scopes {
             event.visit(*scope, &mut found);
         }
@@ -121,7 +131,8 @@ impl Visit for Addresses {
     fn begin_array(&mut self, field: &FieldInfo, _length: u64) {
         let find = |names: &[&str]| names.iter().position(|name| field.name() == *name);
         let stack = find(&NAMES).map(Current::Stack);
-        self.current = stack.or_else(|| find(&COPIES).map(Current::Copy));
+        let copy = || find(&stack_copy::NAMES).filter(|_| self.takes_copies).map(Current::Copy);
+        self.current = stack.or_else(copy);
         match self.current {
             Some(Current::Stack(at)) => self.stacks[at] = Some(Vec::new()),
             Some(Current::Copy(at)) => self.copies[at].clear(),

@@ -110,6 +110,7 @@ impl CsvColumns {
 
 impl CsvCell {
     fn new(event: &Event<'_>, item: &str) -> CsvCell {
+        let trace = event.stream().trace().schema();
         let structure = |part| match part {
             RecordPart::Packet => event.stream().class().packet_context.as_ref(),
             RecordPart::Common => event.stream().class().event_common_context.as_ref(),
@@ -117,7 +118,7 @@ impl CsvCell {
             RecordPart::Payload => event.class().schema().payload.as_ref(),
         };
         if let Some(part) = RecordPart::ALL.into_iter().find(|part| part.name() == item) {
-            return match ShownPart::of(structure(part), part, None) {
+            return match ShownPart::of(structure(part), part, None, trace) {
                 ShownPart::Nothing => CsvCell::Nothing,
                 shown => CsvCell::Part(part, shown),
             };
@@ -131,7 +132,7 @@ impl CsvCell {
                     return CsvCell::Field(field);
                 }
                 let list = FieldList::new(&[name]);
-                return match ShownPart::of(structure(part), part, Some(&list)) {
+                return match ShownPart::of(structure(part), part, Some(&list), trace) {
                     ShownPart::Nothing => CsvCell::Nothing,
                     shown => CsvCell::Member(part, shown, BytesAround::of(name)),
                 };

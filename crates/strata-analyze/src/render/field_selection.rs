@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use strata_ctf::read::{FieldInfo, Reader, Visit};
-use strata_model::schema::{FieldClass, Integer, Length, Location, Member, Scope, Structure};
+use strata_model::schema::{FieldClass, Integer, Length, Location, Schema, Scope, Structure};
+
+use crate::stack_copy;
 
 /// A part of an event record, as lists of fields name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -217,12 +219,6 @@ fn place(length: &Length) -> Option<&Location> {
     }
 }
 
-/// Returns true for the names of a copy of a program's registers and stack, from which call stacks are unwound. It is
-/// thousands of numbers, and shown only to those who name it.
-pub fn is_stack_copy(name: &str) -> bool {
-    ["user_registers", "user_stack"].contains(&name)
-}
-
 /// Returns true for integers that only a reader of the format needs, such as sizes and the packet's times.
 fn is_for_reader(integer: &Integer) -> bool {
     integer.role.is_some() || integer.clock.is_some()
@@ -240,23 +236,22 @@ pub enum ShownPart {
 }
 
 impl ShownPart {
-    /// Returns the choice for a part that has this structure, if it has one.
+    /// Returns the choice for a part that has this structure, if it has one. The copy of a program's stack is thousands of
+    /// numbers, and shown only to those who name it.
     pub fn of(
         structure: Option<&Structure>,
         part: RecordPart,
         fields: Option<&FieldList>,
+        trace: &Schema,
     ) -> ShownPart {
         let Some(structure) = structure else { return ShownPart::Nothing };
         let mut node = ShownField::of_structure(structure);
         if let ShownInner::Members(nodes) = &mut node.inner {
             let named = |name: &str| fields.is_some_and(|fields| fields.names(part, name));
-            let is_copy = |member: &Member| {
-                is_stack_copy(&member.name) && matches!(member.class, FieldClass::Array(_))
-            };
-            // One alone is a field of a program that happens to have the name.
-            let is_pair = structure.members.iter().filter(|it| is_copy(it)).count() == 2;
+            let has_copy = stack_copy::is_in(structure, trace);
             for (member, node) in structure.members.iter().zip(nodes) {
-                node.shown &= !(is_pair && is_copy(member)) || named(&member.name);
+                let is_copy = has_copy && stack_copy::is_name(&member.name);
+                node.shown &= !is_copy || named(&member.name);
             }
         }
         if let Some(fields) = fields.filter(|fields| !fields.has_whole(part)) {
@@ -276,8 +271,9 @@ impl ShownPart {
         part: RecordPart,
         fields: Option<&FieldList>,
         hidden: &[&str],
+        trace: &Schema,
     ) -> ShownPart {
-        let shown = ShownPart::of(structure, part, fields);
+        let shown = ShownPart::of(structure, part, fields, trace);
         let Some(structure) = structure else { return shown };
         let mut node = match shown {
             ShownPart::Nothing => return ShownPart::Nothing,

@@ -48,7 +48,7 @@ mod value;
 
 pub use clock::{ClockStyle, Stamp};
 pub use escape::csv_quote;
-pub use field_selection::{is_stack_copy, FieldList, RecordPart};
+pub use field_selection::{FieldList, RecordPart};
 pub use format::Format;
 pub use jiff::tz::TimeZone;
 pub use line::Lines;

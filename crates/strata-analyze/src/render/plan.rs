@@ -1,7 +1,7 @@
 //! Plans for rendering: text that is the same for all records of a class or of a packet, and is made once.
 
 use strata_ctf::read::{Event, FieldRef, Stream};
-use strata_model::schema::Structure;
+use strata_model::schema::{Schema, Structure};
 
 use super::field_selection::{RecordPart, ShownPart};
 use super::format::Format;
@@ -47,8 +47,13 @@ pub struct PartPlan {
 }
 
 impl PartPlan {
-    fn new(structure: Option<&Structure>, part: RecordPart, options: &Options) -> PartPlan {
-        let shown = ShownPart::of(structure, part, options.fields.as_ref());
+    fn new(
+        structure: Option<&Structure>,
+        part: RecordPart,
+        options: &Options,
+        trace: &Schema,
+    ) -> PartPlan {
+        let shown = ShownPart::of(structure, part, options.fields.as_ref(), trace);
         let names = structure.map(|structure| shown.names(structure)).unwrap_or_default();
         PartPlan { leads: Leads::new(&names, &colours(options)), shown }
     }
@@ -69,7 +74,8 @@ pub struct ClassPlan {
 impl ClassPlan {
     pub fn new(event: &Event<'_>, options: &Options) -> ClassPlan {
         let schema = event.class().schema();
-        let plan = |part, structure| (part, PartPlan::new(structure, part, options));
+        let trace = event.stream().trace().schema();
+        let plan = |part, structure| (part, PartPlan::new(structure, part, options, trace));
         let common = event.stream().class().event_common_context.as_ref();
         let parts = [
             plan(RecordPart::Common, common),
@@ -120,7 +126,8 @@ pub struct PacketPlan {
 impl PacketPlan {
     pub fn new(stream: &Stream, options: &Options) -> PacketPlan {
         let structure = stream.class().packet_context.as_ref();
-        let part = PartPlan::new(structure, RecordPart::Packet, options);
+        let trace = stream.trace().schema();
+        let part = PartPlan::new(structure, RecordPart::Packet, options, trace);
         PacketPlan {
             packet: None,
             text: Lines::default(),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use strata_ctf::read::{FieldInfo, FieldKind, Visit};
 use strata_model::schema::{
-    Array, FieldClass, Integer, Label, Length, Location, Member, Range, Role, Scope, Structure,
-    Variant, VariantOption, Width,
+    Array, FieldClass, Integer, Label, Length, Location, Member, Range, Role, Schema, Scope,
+    Structure, Variant, VariantOption, Width,
 };
-use strata_model::{Base, ByteOrder, Flags};
+use strata_model::{Base, ByteOrder, EnvValue, Flags};
 
 use super::field_selection::{FieldList, Masked, RecordPart, ShownPart};
 use super::json::JsonFields;
@@ -253,14 +253,30 @@ fn structure(members: Vec<(&str, FieldClass)>) -> Structure {
 }
 
 fn shown(structure: &Structure, fields: Option<&[&str]>) -> ShownPart {
-    ShownPart::of(Some(structure), RecordPart::Payload, fields.map(FieldList::new).as_ref())
+    shown_of(structure, fields, &[])
+}
+
+/// Returns the fields that are shown of a trace with this environment.
+fn shown_of(
+    structure: &Structure,
+    fields: Option<&[&str]>,
+    environment: &[(&str, &str)],
+) -> ShownPart {
+    let entry = |(name, value): &(&str, &str)| ((*name).to_owned(), EnvValue::from(*value));
+    let environment = environment.iter().map(entry).collect();
+    let trace = Schema { environment, ..Schema::default() };
+    let fields = fields.map(FieldList::new);
+    ShownPart::of(Some(structure), RecordPart::Payload, fields.as_ref(), &trace)
 }
 
 #[test]
 fn shown_of_a_part_without_what_is_for_readers_only() {
     let (plain, time) = (|| number(None, None), || number(Some(0), None));
     let size = number(None, Some(Role::PacketTotalLength));
-    assert_eq!(ShownPart::of(None, RecordPart::Payload, None), ShownPart::Nothing);
+    assert_eq!(
+        ShownPart::of(None, RecordPart::Payload, None, &Schema::default()),
+        ShownPart::Nothing
+    );
     assert_eq!(shown(&structure(vec![]), None), ShownPart::Whole);
     assert_eq!(shown(&structure(vec![("a", plain()), ("b", plain())]), None), ShownPart::Whole);
     assert_eq!(
@@ -288,7 +304,10 @@ fn shown_of_asked_fields_are_those_and_whole_parts() {
 }
 
 #[test]
-fn copy_of_a_stack_is_shown_to_who_names_it_and_a_field_of_the_same_name_to_all() {
+fn copy_of_a_stack_is_shown_to_who_names_it_and_a_program_s_own_fields_of_these_names_to_all() {
+    const KERNEL: [(&str, &str); 2] = [("domain", "kernel"), ("strata_version", "1.0.0")];
+    let shown =
+        |structure: &Structure, fields: Option<&[&str]>| shown_of(structure, fields, &KERNEL);
     let plain = || number(None, None);
     let array = || {
         FieldClass::Array(Array { align: 1, length: Length::Static(2), element: Box::new(plain()) })
@@ -305,6 +324,12 @@ fn copy_of_a_stack_is_shown_to_who_names_it_and_a_field_of_the_same_name_to_all(
     }
     let numbers = structure(vec![(names[0], plain()), (names[1], plain())]);
     assert_eq!(shown(&numbers, None), ShownPart::Whole);
+    // Of a program that has both arrays, of another tracer, and of one that does not say who it is.
+    for environment in
+        [&[("domain", "ust"), KERNEL[1]][..], &[KERNEL[0], ("tracer_name", "lttng-modules")], &[]]
+    {
+        assert_eq!(shown_of(&both, None, environment), ShownPart::Whole, "{environment:?}");
+    }
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use strata_ctf::read::{Event, EventClass, FieldInfo, Scope, Visit};
+use strata_ctf::read::{Event, FieldInfo, Scope, Visit};
 use strata_timeline::{ThreadId, World};
 
 use super::wait_starts;
 use crate::debug_info::recorder_frames::{frames_of_recorder, is_sample};
 use crate::debug_info::{Source, UnwoundStack, ANONYMOUS, NO_FRAME_POINTER};
+use crate::stack_copy;
 
 /// The most addresses of one stack that are read.
 const DEPTH_MAX: usize = 512;
@@ -314,14 +315,17 @@ const SCOPES: [Scope; 3] = [Scope::SpecificContext, Scope::CommonContext, Scope:
 impl StackScopes {
     /// Finds the call stacks in the fields of a class.
     #[must_use]
-    pub fn of(class: &EventClass) -> StackScopes {
+    pub fn of(event: &Event<'_>) -> StackScopes {
+        let (class, schema) = (event.class(), event.stream().trace().schema());
+        let is_program = stack_copy::is_of_program(schema);
         let find = |name: &str| {
-            SCOPES.into_iter().find(|&scope| class.fields(scope).any(|field| field.name() == name))
+            let mut scopes = SCOPES.into_iter().filter(|it| !(is_program && *it == Scope::Payload));
+            scopes.find(|&scope| class.fields(scope).any(|field| field.name() == name))
         };
         StackScopes {
             user: find("callstack_user"),
             kernel: find("callstack_kernel"),
-            has_copy: find("user_stack").is_some(),
+            has_copy: stack_copy::may_be_in(schema) && find("user_stack").is_some(),
         }
     }
 
@@ -377,7 +381,7 @@ impl StackClasses {
             let name = event.class().name();
             let short = name.rsplit(':').next().unwrap_or(name);
             StackClass {
-                scopes: StackScopes::of(event.class()),
+                scopes: StackScopes::of(event),
                 is_switch: wait_starts::is_switch(name),
                 is_sample: is_sample(name),
                 is_description: short.starts_with("lttng_statedump_"),

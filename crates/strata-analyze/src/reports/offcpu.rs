@@ -120,7 +120,7 @@ impl OffCpuCounter {
             self.classes.resize(index + 1, None);
         }
         *self.classes.get_mut(index)?.get_or_insert_with(|| {
-            let scopes = StackScopes::of(event.class());
+            let scopes = StackScopes::of(event);
             (is_switch(event.class().name()) && scopes.is_any()).then_some(scopes)
         })
     }

@@ -19,6 +19,7 @@ use crate::fast_hash::Mix;
 use crate::render::escape;
 use crate::render::field_selection::{RecordPart, ShownPart};
 use crate::render::FieldList;
+use crate::stack_copy;
 
 /// System calls that do not return.
 const WITHOUT_RETURN: [&[u8]; 2] = [b"exit", b"exit_group"];
@@ -264,7 +265,7 @@ fn numbered(
         among: calls.id(trace.index(), ""),
         rest: ShortPart {
             part: RecordPart::Payload,
-            shown: ShownPart::brief(payload, RecordPart::Payload, fields, &hidden),
+            shown: ShownPart::brief(payload, RecordPart::Payload, fields, &hidden, schema),
         },
     })
 }
@@ -367,8 +368,7 @@ impl ShortClass {
             Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_bytes().to_vec()),
             _ => None,
         };
-        // The payload is all the program's own, whatever its fields are called.
-        let is_program = text("domain").is_some_and(|domain| domain == b"ust");
+        let is_program = stack_copy::is_of_program(environment);
         let mut hidden: Vec<&str> = if is_program { Vec::new() } else { COMMON.to_vec() };
         if matches!(role, RecordRole::Exit { .. }) {
             hidden.push("ret");
@@ -390,7 +390,7 @@ impl ShortClass {
         };
         let plan = |part, structure, hidden: &[&str]| ShortPart {
             part,
-            shown: ShownPart::brief(structure, part, fields, hidden),
+            shown: ShownPart::brief(structure, part, fields, hidden, environment),
         };
         let stream = event.stream().class();
         let mut contexts = vec![

@@ -494,22 +494,25 @@ fn end_that_a_filter_never_selects_is_not_waited_for_of_calls_that_have_numbers_
 
 #[test]
 fn fields_of_a_program_are_shown_whatever_their_names_and_those_of_perf_are_not() {
-    let fields = "u32 common_pid; u32 perf_id; u64 callstack_user[2]; u64 user_stack[1];";
+    let fields = "u32 common_pid; u32 perf_id; u64 callstack_user[2]; u64 user_registers[1]; \
+                  u64 user_stack[1];";
     let values = [1, 2, 3, 4].map(V::U32);
     let of = |environment: &str| {
         let hand = Hand::new();
         let text = metadata(environment, "u32 vtid;", &[("shop:sold", fields)]);
-        let rest = [V::U64(4), V::U64(5), V::U64(6)];
+        let rest = [V::U64(4), V::U64(5), V::U64(6), V::U64(7)];
         let values = [&values[..3], &rest].concat();
         hand.trace("t", &text, &[Packets::new(0).packet(&[(0, 1, &values)])]);
         lines(&hand, &Asked::default())
     };
     let own = of("domain = \"ust\"; vpid = 9;");
     assert_eq!(own.len(), 1, "{own:?}");
-    let wanted = "shop:sold{common_pid=2, perf_id=3, callstack_user=[4, 5], user_stack=[6]}";
+    let wanted = "shop:sold{common_pid=2, perf_id=3, callstack_user=[4, 5], user_registers=[6], \
+                  user_stack=[7]}";
     assert!(own[0].ends_with(wanted), "{own:?}");
     let others = of("tracer_name = \"perf\";");
-    assert!(others[0].contains("shop:sold{user_stack=[6]}"), "{others:?}");
+    let wanted = "shop:sold{user_registers=[6], user_stack=[7]}";
+    assert!(others[0].contains(wanted), "{others:?}");
 }
 
 #[test]

@@ -771,6 +771,7 @@ impl<W: Write> Exporter<W> {
         let functions = samples.as_mut().map(|samples| samples.functions(event));
         let mut ask = || samples.as_mut()?.stacks(event);
         let mut annotations = Annotations::new(writer);
+        annotations.leave_out_copies(event.stream().trace().schema());
         if has_calls {
             annotations.name_frames(&mut ask);
         }

@@ -29,9 +29,10 @@ use super::encode::{self, LengthMark};
 use super::frames::text_of;
 use super::writer::PacketWriter;
 use strata_analyze::debug_info::{NamedFunction, StackFrame, Stacks};
-use strata_analyze::render::is_stack_copy;
 use strata_analyze::render::line::{Lines, TextSink};
 use strata_analyze::render::number;
+use strata_analyze::stack_copy;
+use strata_model::schema::Schema;
 
 /// The most annotations of one event, including elements and members. Readers show far fewer on a screen, while a
 /// sequence in a file may have millions of elements.
@@ -97,6 +98,8 @@ pub(super) struct Annotations<'w, W> {
     ask: Option<&'w mut dyn FnMut() -> Option<Stacks>>,
     stacks: Stacks,
     calls: Option<ToldFrames>,
+    /// The description of the event's trace; `None` if that does not matter.
+    trace: Option<&'w Schema>,
 }
 
 impl<'w, W: Write> Annotations<'w, W> {
@@ -112,7 +115,14 @@ impl<'w, W: Write> Annotations<'w, W> {
             ask: None,
             stacks: Stacks::default(),
             calls: None,
+            trace: None,
         }
+    }
+
+    /// Leaves out copies of a program's stack, if the event's trace may have them.
+    #[inline]
+    pub(super) fn leave_out_copies(&mut self, trace: &'w Schema) {
+        self.trace = Some(trace);
     }
 
     /// Shows the addresses of call stacks with names, which `ask` returns.
@@ -412,7 +422,7 @@ impl<W: Write> Visit for Annotations<'_, W> {
 
     fn begin_array(&mut self, field: &FieldInfo, _: u64) {
         // Its numbers are in the stack that is unwound from them.
-        if is_stack_copy(field.name()) {
+        if stack_copy::is_name(field.name()) && self.trace.is_some_and(stack_copy::may_be_in) {
             self.ignored += 1;
             return;
         }
