@@ -17,8 +17,8 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Creates a schedule by which the first metadata are due at once.
-    pub(crate) fn new() -> Pace {
-        Pace { due: Instant::now() }
+    pub(crate) fn new(now: Instant) -> Pace {
+        Pace { due: now }
     }
 
     /// Notes that writing began at `begin` and took the time `took`, which sets the next due time.
@@ -48,7 +48,8 @@ mod tests {
 
     #[test]
     fn pace_leaves_the_rest_of_the_time_to_others() {
-        let (mut pace, begin) = (Pace::new(), Instant::now());
+        let begin = Instant::now();
+        let mut pace = Pace::new(begin);
         assert!(pace.is_due(begin));
         pace.done(begin, Duration::from_millis(30));
         assert!(!pace.is_due(begin + Duration::from_millis(479)));
@@ -68,7 +69,8 @@ mod tests {
 
     #[test]
     fn pace_of_what_took_no_time_is_due_at_once_and_a_text_is_kept_once() {
-        let (mut pace, begin) = (Pace::new(), Instant::now());
+        let begin = Instant::now();
+        let mut pace = Pace::new(begin);
         pace.done(begin, Duration::ZERO);
         assert!(pace.is_due(begin));
         let mut texts = Vec::new();

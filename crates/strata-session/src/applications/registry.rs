@@ -253,8 +253,8 @@ impl Registry {
         let changing = Changing::after(left);
         let stored_programs = slots.map(ChannelSlots::stored_programs).unwrap_or_default();
         let family = match &parts.target {
-            ProcessTarget::Processes(pids) => Family::of(Some(pids)),
-            _ => Family::of(None),
+            ProcessTarget::Processes(pids) => Family::of(Some(pids), &time),
+            _ => Family::of(None, &time),
         };
         Registry {
             target: parts.target,
@@ -911,7 +911,7 @@ impl Registry {
     fn try_short(&mut self) {
         let budget = Arc::clone(self.shared.memory());
         for _ in 0..self.short.len() {
-            let next = self.short.next(|bytes| budget.has(bytes));
+            let next = self.short.next(self.time.now(), |bytes| budget.has(bytes));
             let Some(WaitingProgram { application, said, .. }) = next else { return };
             self.look_after();
             // The report is made again if there is still no memory. That the process is to be recorded was decided the

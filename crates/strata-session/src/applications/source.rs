@@ -24,7 +24,6 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use strata_collect::{
     Collector, Counts, Directory, Error, Finish, LeftFiles, Monitor, OpenedTrace, Output,
@@ -148,7 +147,7 @@ impl ProcessSource {
             format,
             streams,
             described: None,
-            pace: Pace::new(),
+            pace: Pace::new(of.context.shared.time().now()),
             objects: ToldObjects { from_ns, ..ToldObjects::default() },
             unseen_before,
             is_of_before: false,
@@ -418,7 +417,7 @@ impl ProgramSource for ProcessSource {
     fn must_wait(&self) -> bool {
         let selected = self.traced.selected();
         self.described.is_some_and(|described| described as u64 != selected)
-            && !self.pace.is_due(Instant::now())
+            && !self.pace.is_due(self.of.context.shared.time().now())
     }
 
     fn must_go(&self) -> bool {
@@ -489,9 +488,9 @@ impl Source for ProcessSource {
             return None;
         }
         self.described = Some(nr_events);
-        let begin = Instant::now();
+        let begin = context.shared.time().now();
         let (text, has_code) = self.metadata(self.uuid, session);
-        self.pace.done(begin, begin.elapsed());
+        self.pace.done(begin, context.shared.time().elapsed(begin));
         self.objects.is_described = has_code;
         Some(text)
     }

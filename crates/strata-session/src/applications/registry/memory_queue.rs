@@ -44,8 +44,11 @@ impl WaitingForRoom {
 
     /// Removes and returns the first program if there is memory for it now. The remarks on programs that have ended
     /// stay in the report.
-    pub(super) fn next(&mut self, has: impl Fn(u64) -> bool) -> Option<WaitingProgram> {
-        let now = Instant::now();
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        has: impl Fn(u64) -> bool,
+    ) -> Option<WaitingProgram> {
         if self.next_look.is_none_or(|next| now >= next) {
             self.next_look = Some(now + LOOK_PERIOD);
             self.waiting.retain(|one| one.application.is_alive());

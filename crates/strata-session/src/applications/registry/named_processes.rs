@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{getrlimit, pidfd_open, Pid, PidfdFlags, Resource};
+use strata_model::TimeSource;
 use strata_user::{ancestors, children};
 
 /// The shortest time between two searches for new descendants.
@@ -31,18 +32,19 @@ pub(super) struct Family {
     /// processes that cannot be recorded.
     set_aside: HashSet<u32>,
     next_look: Option<Instant>,
+    time: TimeSource,
 }
 
 impl Family {
     /// Creates the family of the processes `pids`. Without them it stays empty.
-    pub(super) fn of(pids: Option<&[u32]>) -> Family {
-        let mut family = Family::default();
+    pub(super) fn of(pids: Option<&[u32]>, time: &TimeSource) -> Family {
+        let mut family = Family { time: time.clone(), ..Family::default() };
         if let Some(pids) = pids {
             pids.iter().for_each(|pid| _ = family.add(*pid));
             let own = std::process::id();
             let around = std::iter::once(own).chain(ancestors(own));
             family.set_aside.extend(around.filter(|pid| !pids.contains(pid)));
-            family.next_look = Some(Instant::now());
+            family.next_look = Some(time.now());
         }
         family
     }
@@ -92,7 +94,7 @@ impl Family {
 
     /// If a search is due, adds new descendants and removes members that have ended.
     pub(super) fn look(&mut self) {
-        let now = Instant::now();
+        let now = self.time.now();
         if self.next_look.is_none_or(|next| now < next) {
             return;
         }
@@ -115,7 +117,8 @@ impl Family {
                 }
             }
         }
-        self.next_look = Some(Instant::now() + LOOK_PERIOD.max(now.elapsed() * LOOK_SHARE));
+        let pause = LOOK_PERIOD.max(self.time.elapsed(now) * LOOK_SHARE);
+        self.next_look = Some(self.time.now() + pause);
     }
 }
 
@@ -140,7 +143,8 @@ mod tests {
         let said = shell.stdout.take().unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).unwrap();
         let child: u32 = line.trim().parse().unwrap();
-        let mut family = Family::of(Some(&[shell.id()]));
+        let time = TimeSource::manual(0);
+        let mut family = Family::of(Some(&[shell.id()]), &time);
         assert!(family.contains(shell.id()) && !family.contains(child));
         family.look();
         assert!(family.contains(child));
@@ -157,17 +161,20 @@ mod tests {
         while family.contains(child) {
             std::thread::yield_now();
         }
-        family.next_look = Some(Instant::now());
+        // The next search has its time.
+        family.look();
+        assert!(family.members.contains_key(&child));
+        time.pause(LOOK_PERIOD);
         family.look();
         assert!(family.had(child) && !family.members.contains_key(&child) && !family.lives());
         // Who is asked for by nobody's number has none.
-        assert!(Family::of(None).next_look.is_none());
+        assert!(Family::of(None, &time).next_look.is_none());
         // This process is awaited if it was named, and not as a descendant of the one that was.
         let own = std::process::id();
         let parent = ancestors(own).next().unwrap();
-        let mut family = Family::of(Some(&[parent]));
+        let mut family = Family::of(Some(&[parent]), &time);
         assert!(family.add(own) && family.set_aside.contains(&own) && family.lives());
         family.set_aside(parent);
-        assert!(!family.lives() && Family::of(Some(&[own])).lives());
+        assert!(!family.lives() && Family::of(Some(&[own]), &time).lives());
     }
 }
