@@ -25,6 +25,7 @@
 
 #include "control.h"
 #include "machine.h"
+#include "raw.h"
 
 #define BENCH_SEED     UINT64_C(88172645463325252)
 #define BENCH_NOINLINE static __attribute__((noinline, unused))
@@ -321,6 +322,8 @@ BENCH_FUNC void bench_table(const struct bench *b, struct bench_case *cases, uns
 	struct bench_case *clock = &cases[BENCH_CLOCK];
 	unsigned i;
 
+	for (i = 0; i < nr; i++)
+		bench_raw(what, cases[i].name, cases[i].ns, cases[i].control, b->rounds);
 	if (!(quickest > 0)) {
 		bench_heading(what);
 		for (i = 0; i < nr; i++) {

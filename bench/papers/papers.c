@@ -236,6 +236,25 @@ static void print_row(const struct row *row, int writer, const double *clock)
 	       (double)last->read / last->seconds / 1e6, row->paper);
 }
 
+/* All rounds, for bench/report: the cost [ns], the rate of the reader [million records/s], and the share that is discarded [%]. */
+static void save_rounds(const struct row *row, int writer)
+{
+	const struct result *r = row->results[writer];
+	double ns[1000], read[1000], discarded[1000];
+	unsigned i, n = b.rounds < 1000 ? b.rounds : 1000;
+	char name[80];
+
+	for (i = 0; i < n; i++) {
+		ns[i] = r[i].ns;
+		read[i] = (double)r[i].read / r[i].seconds / 1e6;
+		discarded[i] = 100.0 * (double)r[i].discarded / (double)r[i].calls;
+	}
+	snprintf(name, sizeof(name), "%s: %s", writer_names[writer], row->name);
+	bench_raw("cost", name, ns, NULL, n);
+	bench_raw("read", name, read, NULL, n);
+	bench_raw("discarded", name, discarded, NULL, n);
+}
+
 static void print_discard(const struct row *row, int writer)
 {
 	const struct result *r = row->results[writer], *last = &r[b.rounds - 1];
@@ -301,8 +320,10 @@ int main(int argc, char **argv)
 	printf("\n%-46s %7s %7s %7s %7s %8s  %s\n", "writer, loss mode, sub-buffers, reader",
 	       "median", "p10", "p90", "x clock", "read M/s", "paper (Xeon E5405, 2010)");
 	for (i = 0; i < NR_ROWS; i++)
-		for (writer = 0; writer < NR_WRITERS && has_reader_cpu(&rows[i]); writer++)
+		for (writer = 0; writer < NR_WRITERS && has_reader_cpu(&rows[i]); writer++) {
 			print_row(&rows[i], writer, base[BENCH_CLOCK].ns);
+			save_rounds(&rows[i], writer);
+		}
 	printf("\n");
 	for (i = 0; i < NR_ROWS; i++)
 		for (writer = 0; writer < NR_WRITERS && has_reader_cpu(&rows[i]); writer++)

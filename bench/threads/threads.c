@@ -157,6 +157,7 @@ static void print_set(struct bench_case set[2][NR_LOADS], const char *what, int 
 			snprintf(name, sizeof(name), "%s, CPU %d", loads[i].name, b.cpu[me]);
 			c->name = name;
 			bench_row(c);
+			bench_raw(what, name, c->ns, NULL, b.rounds);
 		}
 }
 

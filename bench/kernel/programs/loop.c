@@ -3,7 +3,8 @@
  * loop.c - how long does one event's worth of work take? Each of NR_CPUS processes runs on a CPU of its own; all
  * begin each block together, and pause behind it, so that a tracer's consumer can empty the buffers; or do not pause.
  *
- *   loop KIND NR_CPUS BLOCKS N [PAUSE]    prints median, 10th percentile [ns] of N events in a block
+ *   loop KIND NR_CPUS BLOCKS N [PAUSE]    prints median, 10th percentile [ns] of N events in a block, and the median of the
+ *                                         control loop (bench/control.h) right before and after the blocks [ns]
  *
  * PAUSE is in microseconds, 4000 if it is not said. Kinds:
  *   syscall  getppid()
@@ -24,13 +25,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../control.h"
+
 #define PAUSE_US   4000
 #define MAX_BLOCKS 4096
 #define MAX_CPUS   2
 
 struct shared {
 	unsigned waiting; /* workers at the barrier, of all blocks together */
-	double ns[MAX_CPUS][MAX_BLOCKS];
+	double ns[MAX_CPUS][MAX_BLOCKS], control[MAX_CPUS][MAX_BLOCKS];
 };
 
 struct worker {
@@ -160,16 +163,22 @@ static void work(struct worker *w, double (*block)(struct worker *))
 {
 	const struct timespec pause = { w->pause_us / 1000000, w->pause_us % 1000000 * 1000 };
 	unsigned i, all = 0;
+	double before, after;
 
 	prepare(w);
 	for (i = 0; i < w->blocks; i++) {
 		if (w->pause_us)
 			nanosleep(&pause, NULL);
+		/* After a pause the first one finds nothing in the caches. */
+		bench_loop_control(BENCH_CONTROLS);
+		before = bench_control();
 		all += w->nr_cpus;
 		__atomic_add_fetch(&w->shared->waiting, 1, __ATOMIC_ACQ_REL);
 		while (__atomic_load_n(&w->shared->waiting, __ATOMIC_ACQUIRE) < all)
 			;
 		w->shared->ns[w->cpu][i] = block(w);
+		after = bench_control();
+		w->shared->control[w->cpu][i] = before > after ? before : after;
 	}
 	_exit(0);
 }
@@ -185,6 +194,7 @@ int main(int argc, char **argv)
 {
 	struct worker w = { .n = 0 };
 	double (*block)(struct worker *) = block_syscall, all[MAX_CPUS * MAX_BLOCKS];
+	static double controls[MAX_CPUS * MAX_BLOCKS];
 	unsigned i, nr;
 	int status;
 
@@ -214,9 +224,12 @@ int main(int argc, char **argv)
 			return 2;
 	/* The first quarter makes everything warm. */
 	for (nr = 0, w.cpu = 0; w.cpu < w.nr_cpus; w.cpu++)
-		for (i = w.blocks / 4; i < w.blocks; i++)
+		for (i = w.blocks / 4; i < w.blocks; i++) {
+			controls[nr] = w.shared->control[w.cpu][i];
 			all[nr++] = w.shared->ns[w.cpu][i];
+		}
 	qsort(all, nr, sizeof(*all), compare);
-	printf("%.1f %.1f\n", all[nr / 2], all[nr / 10]);
+	qsort(controls, nr, sizeof(*controls), compare);
+	printf("%.1f %.1f %.4f\n", all[nr / 2], all[nr / 10], controls[nr / 2]);
 	return 0;
 }
