@@ -12,6 +12,7 @@ CSV; no figure of the page uses it. What disturbs a round:
 import csv
 import dataclasses
 import math
+import re
 
 ALONE = 1.1
 STOLEN = 0.02
@@ -111,7 +112,7 @@ def reasons(samples):
     counts = {}
     for sample in samples:
         if sample.disturbed:
-            kind = " ".join(word for word in sample.disturbed.split() if not any(digit in word for digit in "0123456789"))
+            kind = re.sub(r"[0-9][0-9.,]*%?", "…", sample.disturbed)
             counts[kind] = counts.get(kind, 0) + 1
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
