@@ -86,7 +86,7 @@ class Bench:
 
     # ---- what it runs ----
 
-    def run(self, *command, env=None, cpu=None, check=True, cwd=ROOT, stdin=None):
+    def run(self, *command, env=None, cpu=None, check=True, cwd=ROOT, stdin=None, limit=None):
         """The output of a command; what it says on standard error goes to a file, whose end an error shows."""
         if cpu is not None:
             command = ("taskset", "-c", str(cpu), *command)
@@ -99,7 +99,7 @@ class Bench:
             except OSError as error:
                 raise Missing(f"{command[0]} cannot run: {error.strerror}") from None
             try:
-                output, _ = process.communicate(timeout=LIMIT_ONCE_S if self.once else LIMIT_S)
+                output, _ = process.communicate(timeout=limit or (LIMIT_ONCE_S if self.once else LIMIT_S))
             except subprocess.TimeoutExpired as expired:
                 raise RuntimeError(f"{' '.join(map(str, command))}: does not end within {expired.timeout:.0f} s") from None
             finally:

@@ -81,7 +81,8 @@ def number(value):
         return f"{value:.0f}"
     if size >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}"
+    # What rounds to nothing has no sign.
+    return f"{value:.2f}" if size >= 0.005 else "0.00"
 
 
 def comparisons(experiment, summaries):

@@ -79,6 +79,8 @@ def kernel_texts(bench):
 
 def measure(bench):
     """bench/read/run on a trace of LTTng-UST, then traces of the kernel."""
+    # What bench/read/run compiles, before: how long that takes says nothing.
+    bench.run("cargo", "build", "--release", "--offline", "--locked", "--quiet", "-p", "strata-cli", "-p", "strata-ctf", "--bin", "strata", "--example", "decode", limit=3600)
     options = ["--once"] if bench.once else ["--rounds=3"]
     output = bench.run("bench/read/run", *options, env={"STRATA": bench.strata})
     events = re.search(r"^trace\s+(\d+) events", output, re.M)
