@@ -42,7 +42,7 @@ ONLY ?=
 .DEFAULT_GOAL := help
 PAGE := crates/strata-ui/page/app.js
 
-.PHONY: book packaging page help setup demo test quick nightly soak zoo fleet build built product dist release libraries crates words bindings parquet programs static dist-static check bench install uninstall clean fmt lint
+.PHONY: book packaging page help setup demo test quick nightly soak zoo fleet build built product dist release libraries crates words bindings parquet programs static dist-static check bench bench-report install uninstall clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
@@ -59,6 +59,7 @@ help:
 	@echo 'make dist-static        build/dist/strata-VERSION-MACHINE-linux.tar.xz: that file, with manual pages and licences'
 	@echo 'make check              model checker, single-step test, SPIN model'
 	@echo 'make bench              measure; SAVE=1 keeps the figures, ONCE=1 only shows that it works'
+	@echo 'make bench-report       the experiments of the papers with all peers, as one page; ONCE=1 in minutes, ONLY=1,12'
 	@echo 'make install PREFIX=    the command, libstrata, headers, man pages (now $(PREFIX))'
 	@echo 'make fmt                format C and Rust'
 	@echo 'make lint               formatting, warnings, levels, words; no tests'
@@ -107,6 +108,7 @@ quick: build
 nightly:
 	@./setup --tests
 	@$(MAKE) --no-print-directory build release
+	@bench/report/setup
 	+@$(PLAN) | grep -E -e '$(NIGHTLY)' >build/nightly.list
 	+@$(MAKE) --no-print-directory product static
 	@{ sed 's|fuzz/run$$|& --seconds 60|' build/nightly.list; echo 'env PROFILE=dist tools/gate/install'; \
@@ -196,6 +198,11 @@ soak: build
 bench: build release
 	+@{ $(RING) -s list-benches && $(USER) -s list-benches && $(PRELOADED) -s list-benches; } | grep -v '^  ' >build/benches.list
 	@tools/run-benches $(if $(ONCE),--once) $(if $(SAVE),--save) <build/benches.list
+
+# The page is build/bench/report/index.html. What was measured at this commit is not measured again.
+bench-report: build release
+	@bench/report/setup
+	@bench/report/run $(if $(ONCE),--once) $(if $(ONLY),--only $(ONLY))
 
 lint:
 	@tools/run-tests -t 600 $(filter tools/gate/%,$(GATES))
