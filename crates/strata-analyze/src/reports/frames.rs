@@ -155,16 +155,7 @@ impl Frames {
         let function = text(&place.function);
         match function.rsplit_once('+') {
             Some((name, _)) if !name.is_empty() => name.to_owned(),
-            _ => {
-                let binary = text(&place.binary);
-                let name = binary.rsplit_once(['+', '@']).map_or(&*binary, |(name, _)| name);
-                match name {
-                    "" => ANONYMOUS.to_owned(),
-                    // It is not a file, and has brackets of its own.
-                    name if name.starts_with('[') => name.to_owned(),
-                    name => format!("[{name}]"),
-                }
-            }
+            _ => unnamed(&text(&place.binary)),
         }
     }
 
@@ -271,6 +262,17 @@ impl Frames {
             frames.push(self.no_stack());
         }
         (frames.into(), is_any)
+    }
+}
+
+/// Returns the frame of code in a binary, such as `libc.so.6+0x2a10`, whose function is not known. A file that is removed
+/// while it runs has another name from then on, and is the same.
+fn unnamed(binary: &str) -> String {
+    match binary.rsplit_once(['+', '@']).map_or(binary, |(name, _)| name) {
+        "" => ANONYMOUS.to_owned(),
+        // It is not a file, and has brackets of its own.
+        name if name.starts_with('[') => name.to_owned(),
+        name => format!("[{}]", name.strip_suffix(" (deleted)").unwrap_or(name)),
     }
 }
 
@@ -440,6 +442,24 @@ impl Visit for StackAddresses {
         self.depth = self.depth.saturating_sub(1);
         if self.depth == 0 {
             self.within = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unnamed_code_has_the_name_of_its_file_also_once_that_is_removed() {
+        for (binary, wanted) in [
+            ("libc.so.6+0x2a10", "[libc.so.6]"),
+            ("shop (deleted)+0x10", "[shop]"),
+            ("memfd:my app (deleted)@0x7f00", "[memfd:my app]"),
+            ("[vdso]+0x4", "[vdso]"),
+            ("", ANONYMOUS),
+        ] {
+            assert_eq!(unnamed(binary), wanted, "{binary}");
         }
     }
 }
