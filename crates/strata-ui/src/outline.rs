@@ -197,7 +197,7 @@ mod tests {
             for stream in 0..3 {
                 let mut time = -1_000_000;
                 for _ in 0..count / 3 + 1 {
-                    let to = time + i64::try_from(random.below(1000)).unwrap();
+                    let to = time + random.below(1000_i64);
                     let bytes = random.below(5000);
                     outline.add(&packet(stream, time, to, bytes));
                     all += bytes;

@@ -9,13 +9,13 @@ pub(crate) fn slices(random: &mut Random, count: usize) -> Vec<Item> {
     let mut slices = Vec::new();
     for _ in 0..count {
         let bits = random.below(18);
-        let length = random.below(1 << bits);
+        let length = random.below(1_i64 << bits);
         if random.below(3) == 0 {
-            time += i64::try_from(random.below(2000)).unwrap();
+            time += random.below(2000_i64);
         }
-        let kind = Kind::ALL[usize::try_from(random.below(8)).unwrap()];
-        let name = u32::try_from(random.below(20)).unwrap();
-        let to = time + i64::try_from(length).unwrap();
+        let kind = Kind::ALL[random.below(8_usize)];
+        let name = random.below(20_u32);
+        let to = time + length;
         slices.push(Item::slice(time, to, kind, name, random.below(1 << 33)));
         time = to;
     }
