@@ -242,6 +242,11 @@ for row in calls["rows"]:
     wanted = (row["count"], row["total_ns"], row["min_ns"], row["max_ns"])
     assert (own["count"], own["total"], own["min"], own["max"]) == wanted, (own, wanted)
 longest = max(found.values(), key=lambda row: row["max"])
+# Of some tracks only what is on them.
+for some in ([one] for one in busiest[:20]):
+    rows = get(f"{here}/slices?from={begin}&to={end + 1}&tracks=" + ",".join(str(track["id"]) for track in some))["rows"]
+    wanted = sum(track["count"] for track in some if track["kind"] in ("calls", "span", "keyed", "irq", "softirq", "disk"))
+    assert sum(row["count"] for row in rows) == wanted, (some, rows)
 there = get(f"{here}/slice/{longest['track']}/{longest['time']}")
 assert there["to"] - there["from"] == longest["max"] and there["name"].split(" ")[0] == longest["name"], there
 
@@ -249,6 +254,30 @@ part = (begin + third, begin + 2 * third)
 wanted = strata("view", "--format", "json", "-f", "sched_switch", *flags(*part), TRACE).splitlines()[:50]
 found = get(f"{here}/events?from={part[0]}&to={part[1]}&limit=50&q=sched_switch")
 assert found["lines"].splitlines() == wanted and wanted, "records of a time"
+# A list that is scrolled gets each of them once, in both directions, also where many have one time.
+wanted = strata("view", "--format", "json", *flags(*part), TRACE).splitlines()
+assert len(wanted) > 500
+time_of = [json.loads(line)["time"] - base for line in wanted]
+for size in (97, 2000):
+    found, at, nth = [], part[0], 0
+    while answer := get(f"{here}/events?from={at}&to={part[1]}&limit={size}&nth={nth}")["lines"].splitlines():
+        found += answer
+        at = time_of[len(found) - 1]
+        nth = sum(time == at for time in time_of[:len(found)])
+    assert found == wanted, f"forwards by {size}: {len(found)}, wanted {len(wanted)}"
+    found, at, nth, is_cut = [], part[1] + 1, 0, True
+    while is_cut:
+        answer = get(f"{here}/events?from={part[0]}&to={at}&limit={size}&nth={nth}&last=1")
+        lines, is_cut, nth = answer["lines"].splitlines(), answer["cut"], answer["nth"]
+        assert lines, "an answer that is cut has no records"
+        found = lines + found
+        at = json.loads(lines[0])["time"] - base
+        first = len(wanted) - len(found)
+        assert nth == sum(time == at for time in time_of[:first]), "the first one's number"
+    assert found == wanted, f"backwards by {size}: {len(found)}, wanted {len(wanted)}"
+wanted = strata("view", "--format", "json", "-f", "duration > 1ms", *flags(*part), TRACE).splitlines()[-20:]
+found = get(f"{here}/events?from={part[0]}&to={part[1] + 1}&limit=20&q=duration+%3E+1ms&last=1")
+assert found["lines"].splitlines() == wanted and wanted, "the last records that a filter selects"
 _, _, text = ask(f"{here}/report/cpu?from={part[0]}&to={part[1]}")
 assert text.decode() == strata("analyze", "cpu", *flags(*part), TRACE), "a report of a time"
 

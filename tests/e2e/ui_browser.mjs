@@ -1,7 +1,7 @@
 // What tests/e2e/ui_browser asks a browser: PART ADDRESS PATIENCE.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const { chromium } = createRequire(new URL("../../ui/package.json", import.meta.url))("playwright-core");
@@ -258,6 +258,181 @@ async function controls() {
 	// ---- a wrong token ----
 	await page.goto(address.replace(/token=.*/, `token=${"0".repeat(48)}`));
 	await page.locator(".failure .error").waitFor();
+}
+
+/** The list of events: each record once, in the order of `strata view`, however it is scrolled. */
+async function list() {
+	const records = (file) =>
+		readFileSync(file, "utf8")
+			.split("\n")
+			.filter((line) => line !== "")
+			.map((line) => /"time":(\d+)/.exec(line)[1].slice(-9));
+	const all = records(process.env.VIEW);
+	// Beside the tracks there is room for a hundred rows.
+	await step(() => page.setViewportSize({ width: 2300, height: 2000 }));
+	const seen = () =>
+		page.evaluate(() => {
+			const box = document.querySelector(".lines").getBoundingClientRect();
+			const header = document.querySelector(".lines thead").getBoundingClientRect().height;
+			const rows = [...document.querySelectorAll(".lines tbody tr")].filter((row) => {
+				const { top, bottom } = row.getBoundingClientRect();
+				return top >= box.top + header - 1 && bottom <= box.bottom + 1;
+			});
+			return rows.map((row) => row.cells[0].textContent.slice(-9));
+		});
+	/**
+	 * Where in all records those that are seen are: the last place up to `to`, since records of a state dump look alike. They
+	 * must be some that follow each other.
+	 */
+	const place = (rows, all, from = 0, to = all.length) => {
+		for (let n = Math.min(to, all.length - rows.length); n >= from; n--) {
+			if (rows.every((row, at) => row === all[n + at])) {
+				return n;
+			}
+		}
+		return assert.fail(`from ${from} to ${to} these are not records that follow each other: ${rows}`);
+	};
+	/** Waits until something else is seen. */
+	const changes = async (act) => {
+		const before = JSON.stringify(await seen());
+		await act();
+		const end = Date.now() + Number(patience);
+		for (let now = before; now === before && Date.now() < end; now = JSON.stringify(await seen())) {
+			await page.evaluate(() => new Promise((done) => requestAnimationFrame(done)));
+		}
+	};
+	await key("e");
+	await page.locator(".lines tbody tr").nth(20).waitFor();
+	place(await seen(), all, 0, 0);
+	let at = 0;
+	let pages = 0;
+	for (let rows = await seen(); at + rows.length < all.length; pages++) {
+		await changes(() => page.keyboard.press("PageDown"));
+		const before = at + rows.length;
+		rows = await seen();
+		at = place(rows, all, at + 1, before);
+	}
+	assert.ok(pages > 5, `${pages} pages`);
+	for (let n = 0; n < 3; n++) {
+		await changes(() => page.keyboard.press("PageUp"));
+	}
+	place(await seen(), all, 0, at - 1);
+	await changes(() => page.keyboard.press("Home"));
+	place(await seen(), all, 0, 0);
+	await changes(() => page.keyboard.press("End"));
+	const last = await seen();
+	assert.equal(place(last, all) + last.length, all.length, "End goes to the last record");
+
+	// By the handle to the middle, and from there by the wheel.
+	await changes(() => page.locator(".place").fill("5000"));
+	const middle = place(await seen(), all);
+	assert.ok(middle > all.length / 5 && middle < (all.length * 4) / 5, `the handle in the middle goes to ${middle} of ${all.length}`);
+	const box = await page.locator(".lines").boundingBox();
+	await page.mouse.move(box.x + 50, box.y + 200);
+	await changes(() => page.mouse.wheel(0, -190));
+	place(await seen(), all, 0, middle - 1);
+	await page.locator(".lines").focus();
+	await key("ArrowDown");
+	await key("Enter");
+	const row = page.locator('.lines tr[aria-current="true"]');
+	assert.equal(await row.count(), 1);
+	for (let n = 0; n < 6; n++) {
+		await key("w");
+	}
+	await page.locator(".lines").focus();
+	await key("Enter");
+	const chosen = (await row.locator("td").first().textContent()).slice(-9);
+	const [from, to] = await range();
+	await key("m");
+	const mark = Number(/m=(\d+)/.exec(await hash())[1]);
+	assert.ok(Math.abs(mark - (from + to) / 2) < (to - from) / 50, "Enter shows the record in the middle, and M marks it");
+	await page.waitForFunction(() => /e=\d+/.test(location.hash));
+	const there = await page.evaluate(() => location.href);
+	const first = (await seen())[0];
+	await page.goto("about:blank");
+	await page.goto(there);
+	await ready();
+	await page.waitForFunction((first) => document.querySelector(".lines tbody")?.textContent.includes(first), first);
+	assert.ok((await page.locator(".lines tbody").textContent()).includes(chosen), "the address has where the list is");
+
+	// A filter, and the end of what it selects.
+	await key("0");
+	const switches = records(process.env.SWITCHES);
+	await page.fill("input[name=filter]", 'name == "sched_switch"');
+	await key("Enter");
+	await inPanel(`${switches.length < 2000 ? switches.length.toLocaleString("en") : "2,000 or more"} in the trace`);
+	await page.locator(".lines").focus();
+	await page.keyboard.press("End");
+	await page.waitForFunction((last) => document.querySelector(".lines tbody")?.lastElementChild?.textContent.includes(last), switches[switches.length - 1]);
+	const end = await seen();
+	assert.equal(place(end, switches) + end.length, switches.length, "the last one that a filter selects");
+}
+
+/** Rows are picked without a time, a process is shown alone: by keys, with the mouse, and by the address. */
+async function chosen() {
+	// High enough for all rows of the program.
+	await step(() => page.setViewportSize({ width: 1600, height: 1800 }));
+	const groups = () => page.locator(".name.group .label").allTextContents();
+	await step(() => page.fill("input[type=search]", "sleeper"));
+	await page.locator("input[type=search]").blur();
+	await clickSlice(/^sleeper$/);
+	await step(() => page.fill("input[type=search]", ""));
+	await page.locator("input[type=search]").blur();
+
+	// ---- one process ----
+	const all = await groups();
+	await key("o");
+	const alone = await groups();
+	assert.ok(all.some((it) => !alone.includes(it)) && alone.includes("waits") && alone.includes("CPUs"), `O shows the process and CPUs: ${alone}`);
+	assert.ok((await rows()).includes("sleeper"), "the process is expanded");
+	assert.match(await hash(), /g=process-\d+/);
+	await key("o");
+	assert.ok((await groups()).some((it) => !alone.includes(it)), "O again shows all");
+	await key("h");
+	assert.ok(!(await groups()).includes("waits"), "H hides the process");
+	assert.match(await hash(), /h=process-\d+/);
+	const there = await page.evaluate(() => location.href);
+	await page.goto("about:blank");
+	await page.goto(there);
+	await ready();
+	assert.ok(!(await groups()).includes("waits"), "the address has what is hidden");
+	await key("Shift+H");
+	assert.ok((await groups()).includes("waits"), "Shift+H shows it");
+	await step(() => page.locator(".name.group", { hasText: "waits" }).getByLabel(/^Only /).click({ force: true }));
+	assert.equal((await groups()).filter((it) => !/^(CPUs|Disks|Counters)/.test(it)).length, 1, "a click shows it alone");
+	await step(() => page.click("button:text-is('show all')"));
+
+	// ---- rows, without a time ----
+	await key("Escape");
+	await clickSlice(/^sleeper$/);
+	await key("x");
+	await inPanel("of 1 selected row");
+	const threads = page.locator(".panel table:not([aria-label]) tbody tr");
+	await page.waitForFunction(() => document.querySelectorAll(".panel table:not([aria-label]) tbody tr").length === 2);
+	assert.match(await threads.nth(1).textContent(), /^ *sleeper/, "the table is of the row");
+	assert.match(await hash(), /r=process-\d+%2Fthread-\d+/);
+	// Of a selected time, and by one key of all of it again.
+	await page.mouse.move(600, 400);
+	await page.mouse.down();
+	await page.mouse.move(900, 420, { steps: 4 });
+	await step(() => page.mouse.up());
+	const part = await threads.first().textContent();
+	await key("r");
+	assert.doesNotMatch(await hash(), /s=/, "R clears the time");
+	assert.match(await hash(), /r=process/, "the row stays selected");
+	await page.waitForFunction((part) => document.querySelector(".panel table:not([aria-label]) tbody tr")?.textContent !== part, part);
+	await key("e");
+	const tid = (await page.locator(".name.picked .note").first().textContent()).split(" ")[0];
+	await page.locator(".lines tbody tr").nth(3).waitFor();
+	// Those that it made, and those of who woke it.
+	const others = (await page.locator(".lines tbody tr").allTextContents()).filter((it) => !it.includes(tid));
+	assert.deepEqual(others, [], "events are of the row");
+	// One more row, by its name.
+	await step(() => page.getByLabel(/^Reports of CPU 0$/).click({ modifiers: ["Control"] }));
+	await inPanel("of 2 selected rows");
+	await key("Escape");
+	await key("Escape");
+	assert.doesNotMatch(await hash(), /r=/, "Escape clears the rows");
 }
 
 /** A recording: the page goes with its end until somebody looks at what was before, and again when it is asked to. */
@@ -605,7 +780,7 @@ try {
 	if (part !== "live" && part !== "awaits") {
 		await ready();
 	}
-	await { controls, saved, live, hostile, pair, recorder, reconnect, awaits, folded }[part]();
+	await { controls, list, chosen, saved, live, hostile, pair, recorder, reconnect, awaits, folded }[part]();
 	const own = new URL(address).origin;
 	const others = requests.filter((url) => !url.startsWith(`${own}/`) && url !== "about:blank");
 	assert.deepEqual(others, [], "a request has left the server");

@@ -10,6 +10,13 @@ export interface View {
 	isOnlyMine: boolean;
 	filter: string;
 	pinned: string[];
+	/** Groups that are not shown, and the only one that is. */
+	hidden: string[];
+	focus: string;
+	/** Rows that reports and lists are of. */
+	picked: string[];
+	/** The list of events is open; its first row has this time, or is the first of all. */
+	list: { place: number | undefined } | undefined;
 	/** How much later than the first trace the second one is [ns]. */
 	late: number;
 	marks: number[];
@@ -30,6 +37,10 @@ export function hashOf(view: View): string {
 		["c", view.isOnlyMine ? "1" : ""],
 		["f", view.filter],
 		["p", view.pinned.join("\n")],
+		["h", view.hidden.join("\n")],
+		["g", view.focus],
+		["r", view.picked.join("\n")],
+		["e", view.list ? String(view.list.place ?? "all") : ""],
 		["o", view.late === 0 ? "" : String(view.late)],
 		["m", view.marks.join(" ")],
 		["i", view.slice ? `${view.slice.track}@${view.slice.time}` : ""],
@@ -51,6 +62,11 @@ function rangeOf(text: string | null): Range | undefined {
 export function viewOf(hash: string): View {
 	const words = new URLSearchParams(hash.replace(/^#/, ""));
 	const text = (name: string) => words.get(name) ?? "";
+	const lines = (name: string) =>
+		text(name)
+			.split("\n")
+			.filter((it) => it !== "");
+	const place = /^-?\d+$/.test(text("e")) ? Number(text("e")) : undefined;
 	const chosen = /^(\d+)@(-?\d+)$/.exec(text("i"));
 	const late = Number(text("o"));
 	const marks = text("m").split(" ");
@@ -60,9 +76,11 @@ export function viewOf(hash: string): View {
 		search: text("q"),
 		isOnlyMine: text("c") === "1",
 		filter: text("f"),
-		pinned: text("p")
-			.split("\n")
-			.filter((it) => it !== ""),
+		pinned: lines("p"),
+		hidden: lines("h"),
+		focus: text("g"),
+		picked: lines("r"),
+		list: text("e") === "" ? undefined : { place },
 		late: Number.isFinite(late) ? Math.round(late) : 0,
 		marks: marks.filter((it) => it !== "" && Number.isFinite(Number(it))).map(Number),
 		slice: chosen ? { track: Number(chosen[1]), time: Number(chosen[2]) } : undefined,

@@ -211,6 +211,21 @@ export interface Frame {
 	src?: string;
 }
 
+/** Records as lines. There may be more; of the first one, its number among those of its time. */
+export interface RecordLines {
+	lines: string;
+	cut: boolean;
+	nth?: number;
+}
+
+/** Which records of a time are wanted. */
+export interface Place {
+	nth: number;
+	isLast: boolean;
+}
+
+export const FIRST: Place = { nth: 0, isLast: false };
+
 /** The records of lines; numbers that a double does not hold stay texts, and texts are clean. */
 export function recordsOf(lines: string): EventRecord[] {
 	const exact = (_: string, value: unknown, context?: { source?: string }) => {
@@ -319,12 +334,14 @@ export class Api {
 		return (await this.json<{ threads: ThreadSums[] }>(path)).threads;
 	}
 
-	slices(from: number, to: number): Promise<SliceSums> {
-		return this.json(`slices?from=${Math.floor(from)}&to=${Math.ceil(to)}`);
+	/** Of these tracks, or without any of all. */
+	slices(from: number, to: number, tracks: number[]): Promise<SliceSums> {
+		return this.json(`slices?from=${Math.floor(from)}&to=${Math.ceil(to)}&tracks=${tracks.join(",")}`);
 	}
 
-	events(from: number, to: number, limit: number, filter: string, _side: Side = 0): Promise<{ lines: string; cut: boolean }> {
-		const range = `from=${Math.floor(from)}&to=${Math.ceil(to)}`;
+	/** The first records of a time without the first `nth`, or the last ones before the one of number `nth` at its end. */
+	events(from: number, to: number, limit: number, filter: string, _side: Side = 0, place: Place = FIRST): Promise<RecordLines> {
+		const range = `from=${Math.floor(from)}&to=${Math.ceil(to)}&nth=${place.nth}${place.isLast ? "&last=1" : ""}`;
 		return this.lines(`events?${range}&limit=${limit}&q=${encodeURIComponent(filter)}`);
 	}
 

@@ -63,6 +63,7 @@ export interface Picture {
 	allRows: Row[];
 	/** A wait whose waker is known. */
 	arrow: { track: number; to_track: number | null; to: number } | undefined;
+	/** The moment of the record that the list is at. */
 	cursor: number | undefined;
 	hits: number[];
 	marks: number[];
@@ -263,6 +264,13 @@ export class Drawing {
 			context.fillStyle = theme.accent;
 			context.fillRect(x, 0, 1, height);
 			context.fillRect(end, 0, 1, height);
+		}
+		const { cursor } = picture;
+		if (cursor !== undefined && cursor >= range.from && cursor <= range.to) {
+			context.fillStyle = theme.accent;
+			for (let y = 0; y < height; y += 8) {
+				context.fillRect(Math.round((cursor - range.from) * scale), y, 2, 5);
+			}
 		}
 		for (const [times, colour] of [
 			[picture.marks, theme.accent],

@@ -3,12 +3,14 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
-import { Drawer, Help, KIND_NAMES, SideName } from "./panels";
+import { Drawer, Help, KIND_NAMES } from "./panels";
+import { SideName } from "./parts";
 import { type Band, type Row, rowAt } from "./track_rows";
 import { PairApi, sideOf } from "./trace_pair";
 import type { Api, Meta } from "./api";
 import { SavedApi } from "./saved_page";
 import { longTime } from "./folds";
+import { Hints, stepsDone } from "./hints";
 import { State } from "./state";
 import { neighbour } from "./slice_steps";
 import { itemAt, KINDS } from "./tile";
@@ -47,6 +49,15 @@ function context(canvas: HTMLCanvasElement | null): [CanvasRenderingContext2D, n
 	return [pen, box.width, box.height];
 }
 
+/** Hints, with what the browser has kept; some keep nothing, and refuse to be asked. */
+function hintsOf(): Hints {
+	try {
+		return new Hints(localStorage);
+	} catch {
+		return new Hints(undefined);
+	}
+}
+
 function Page({ api }: { api: Api }) {
 	const [, setTick] = useState(0);
 	const frame = useRef(0);
@@ -61,6 +72,7 @@ function Page({ api }: { api: Api }) {
 			}),
 	);
 	const [drawing] = useState(() => new Drawing(state.tiles));
+	const [hints] = useState(hintsOf);
 	const overview = useRef<HTMLCanvasElement>(null);
 	const ruler = useRef<HTMLCanvasElement>(null);
 	const tracks = useRef<HTMLCanvasElement>(null);
@@ -102,8 +114,8 @@ function Page({ api }: { api: Api }) {
 			path: state.path?.steps,
 			allRows: state.rows,
 			arrow: state.slice?.to_track !== null && state.slice?.track_kind === "thread" ? state.slice : undefined,
-			cursor: undefined,
-			hits: state.hits,
+			cursor: state.tab === "events" ? state.list.chosen?.time : undefined,
+			hits: state.hits.times,
 			marks: state.marks,
 			gaps: state.overview?.gaps ?? [],
 			uncertainty: new Map((state.meta?.guests ?? []).map((it) => [it.machine, it.uncertainty])),
@@ -180,6 +192,16 @@ function Page({ api }: { api: Api }) {
 		state.tiles.fetch();
 	};
 
+	/** Has reports and lists be of the row of the slice that is looked at, or of the first row. */
+	const pickHere = (isMore: boolean) => {
+		const rows = state.rows.filter((row) => !row.isGroup);
+		const track = state.slice?.track;
+		const row = rows.find((row) => row.bands.some((band) => band.track.id === track)) ?? state.rows[rowAt(state.rows, state.scroll)];
+		if (row) {
+			state.pick(keysOf(row, state), isMore);
+		}
+	};
+
 	/** What the row above or below did at that time. */
 	const stepRow = (by: 1 | -1) => {
 		const slice = state.slice;
@@ -208,6 +230,7 @@ function Page({ api }: { api: Api }) {
 				return;
 			}
 			const at = pointer ? timeAt(pointer.x) : undefined;
+			const isInList = event.target instanceof HTMLElement && event.target.closest(".lines") !== null;
 			const keys: Record<string, () => void> = {
 				KeyW: () => state.zoom(0.7, at),
 				KeyS: () => state.zoom(1 / 0.7, at),
@@ -226,14 +249,20 @@ function Page({ api }: { api: Api }) {
 						state.help = false;
 					} else if (state.tab) {
 						state.setTab(undefined);
-					} else {
+					} else if (state.selection) {
 						state.select(undefined, true);
+					} else if (state.choice.picked.size > 0) {
+						state.pick([...state.choice.picked], false);
 					}
 				},
 			};
 			// Letters by their place on the keyboard; what has another place elsewhere by what it is.
 			const characters: Record<string, () => void> = {
 				c: () => state.setOnlyMine(!state.isOnlyMine),
+				o: () => state.arrange((it) => it.focusOn(it.focus === "" ? state.process : "")),
+				h: () => state.arrange((it) => (event.shiftKey ? it.showAll() : it.hide(state.process))),
+				r: () => state.wholeTime(),
+				x: () => pickHere(event.shiftKey),
 				f: () => state.fit(),
 				"0": () => state.fitAll(),
 				"+": () => state.zoom(0.7, at),
@@ -244,7 +273,7 @@ function Page({ api }: { api: Api }) {
 				",": () => step(false),
 				".": () => step(true),
 				l: () => state.follow(!state.follows),
-				m: () => state.mark(at ?? state.middle),
+				m: () => state.mark(isInList ? (state.list.chosen?.time ?? state.middle) : (at ?? state.middle)),
 				t: () => state.setDark(!state.isDark),
 				y: () => void state.why(),
 				z: () => state.setFolding(state.folds.all.length === 0),
@@ -420,8 +449,20 @@ function Page({ api }: { api: Api }) {
 		}
 		visible.push(row);
 	}
+	const isZoomed = state.range.to - state.range.from < (state.bounds.to - state.bounds.from) * 0.9 && !meta.live;
+	const hint = hints.next(
+		stepsDone({ isZoomed, hasLooked: state.slice !== undefined, hasSelected: state.selection !== undefined, hasAsked: state.help }),
+	);
 	const bar = (state.height / Math.max(state.rowsHeight, state.height)) * state.height;
 	const at = pointer ? timeAt(pointer.x) : undefined;
+	// What is no name of a process or thread may be one of an event.
+	const isNothing = state.search.trim() !== "" && !api.isSaved && state.rows.every((row) => row.isPinned);
+	const searchEvents = () => {
+		const { search } = state;
+		state.setSearch("");
+		state.tab = "events";
+		void state.find(search);
+	};
 	return (
 		<main class="app" style={{ "--names": window.innerWidth >= 2200 ? "320px" : "240px" }}>
 			<header class="bar">
@@ -484,6 +525,12 @@ function Page({ api }: { api: Api }) {
 					aria-label="Search processes and threads"
 					spellcheck={false}
 					onInput={(event) => state.setSearch(event.currentTarget.value)}
+					onKeyDown={(event) => {
+						if (event.key === "Enter" && isNothing) {
+							event.currentTarget.blur();
+							searchEvents();
+						}
+					}}
 				/>
 				{state.knowsMine && (
 					<button
@@ -567,6 +614,15 @@ function Page({ api }: { api: Api }) {
 				))}
 			</div>
 			<nav class="names" aria-label="Processes and threads">
+				{isNothing && (
+					<div class="nothing" role="status">
+						<p>No process, thread, CPU or disk has “{state.search}” in its name or number.</p>
+						<button type="button" onClick={searchEvents}>
+							Search events for it
+						</button>{" "}
+						<small>Enter</small>
+					</div>
+				)}
 				{visible.map((row) => (
 					<Name key={row.key} row={row} state={state} />
 				))}
@@ -593,20 +649,16 @@ function Page({ api }: { api: Api }) {
 			</div>
 			<Drawer state={state} />
 			<footer class="status">
+				{hint !== "" && <span class="hint">{hint}</span>}
 				<span>{at === undefined ? "" : `${timeOfDay(state.base, at)}  ${since(at - state.bounds.from, nanosPerPixel())}`}</span>
 				{state.selection && <span>selected: {length(state.selection.to - state.selection.from)}</span>}
 				{state.hiddenRows > 0 && <span>{count(state.hiddenRows)} rows hidden</span>}
-				{state.hidden.size > 0 && (
-					<button
-						type="button"
-						onClick={() => {
-							state.hidden.clear();
-							state.layOut();
-						}}
-					>
+				{(state.choice.hidden.size > 0 || state.choice.focus !== "") && (
+					<button type="button" title="Shift+H" onClick={() => state.arrange((it) => it.showAll())}>
 						show all
 					</button>
 				)}
+				{state.choice.picked.size > 0 && <span>selected: {count(state.choice.picked.size)} rows</span>}
 				<span class="legend">
 					{[
 						[0, "running"],
@@ -654,37 +706,79 @@ function Swatch({ colour }: { colour: string }) {
 	return <span aria-hidden="true" style={{ width: "12px", height: "10px", background: colour, borderRadius: "2px" }} />;
 }
 
+/** What is picked by the name of a row: itself, or all rows of a heading. */
+function keysOf(row: Row, state: State): string[] {
+	const group = state.groups.find((group) => group.key === row.group);
+	return row.isGroup ? (group?.members.map((it) => it.key) ?? []) : [row.key.replace(/^(pin|path):/, "")];
+}
+
 function Name({ row, state }: { row: Row; state: State }) {
 	const style = { top: `${row.y - state.scroll}px`, height: `${row.height}px` };
+	const keys = keysOf(row, state);
+	const isPicked = keys.length > 0 && keys.every((key) => state.choice.picked.has(key));
+	const toggle = () => state.arrange((it) => it.toggle(row.key, row.isOpen));
 	if (row.isGroup) {
 		return (
-			<div class="name group" style={style}>
+			<div class={isPicked ? "name group picked" : "name group"} style={style}>
 				<button
 					type="button"
 					class="toggle"
 					aria-expanded={row.isOpen}
 					aria-label={`${row.isOpen ? "Close" : "Open"} ${row.label}`}
-					onClick={() => state.toggle(row.key)}
+					onClick={() => toggle()}
 				>
 					{row.isOpen ? "▾" : "▸"}
 				</button>
 				{state.isPair && <SideName side={row.side} />}
-				<span class="label" title={row.label} onDblClick={() => state.toggle(row.key)}>
+				<button
+					type="button"
+					class="label"
+					title={row.label}
+					aria-label={`Reports of ${row.label}`}
+					aria-pressed={isPicked}
+					onClick={(event) => state.pick(keys, event.ctrlKey || event.metaKey)}
+					onDblClick={() => toggle()}
+				>
 					{row.label}
-				</span>
+				</button>
 				<span class="note">{row.note}</span>
-				<button type="button" class="act" aria-label={`Hide ${row.label}`} title="hide" onClick={() => state.hide(row.group)}>
+				{/^(process|kernel)-/.test(row.group) && (
+					<button
+						type="button"
+						class="act"
+						aria-label={`Only ${row.label}`}
+						title="O: only this process, or all"
+						aria-pressed={state.choice.focus === row.group}
+						onClick={() => state.arrange((it) => it.focusOn(row.group))}
+					>
+						◉
+					</button>
+				)}
+				<button
+					type="button"
+					class="act"
+					aria-label={`Hide ${row.label}`}
+					title="H: hide"
+					onClick={() => state.arrange((it) => it.hide(row.group))}
+				>
 					×
 				</button>
 			</div>
 		);
 	}
 	return (
-		<div class="name" style={style}>
+		<div class={isPicked ? "name picked" : "name"} style={style}>
 			{state.isPair && <SideName side={row.side} />}
-			<span class="label" title={`${row.title} › ${row.label}`}>
+			<button
+				type="button"
+				class="label"
+				title={`${row.title} › ${row.label}`}
+				aria-label={`Reports of ${row.label}`}
+				aria-pressed={isPicked}
+				onClick={(event) => state.pick(keys, event.ctrlKey || event.metaKey)}
+			>
 				{row.label}
-			</span>
+			</button>
 			<span class="note">{row.note}</span>
 			<button
 				type="button"
@@ -692,7 +786,7 @@ function Name({ row, state }: { row: Row; state: State }) {
 				aria-pressed={row.isPinned}
 				aria-label={`Pin ${row.label}`}
 				title="pin"
-				onClick={() => state.pin(row.key)}
+				onClick={() => state.arrange((it) => it.pin(row.key))}
 			>
 				★
 			</button>

@@ -1,8 +1,10 @@
 // The panels below the tracks. All that is of a trace is put in as text, never as HTML: Preact makes text of it.
 
 import type { ComponentChildren } from "preact";
-import type { Change, EventRecord, Frame, Path, Side } from "./api";
-import { useMemo, useState } from "preact/hooks";
+import type { Change, EventRecord, Frame, Path } from "./api";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { Events } from "./events_panel";
+import { Picked, SideName, Sides, value } from "./parts";
 import { boxes, frameAt, unfolded } from "./flame";
 import { sideOf } from "./trace_pair";
 import { type PathPart, partsOf } from "./critical_path";
@@ -28,11 +30,37 @@ const REPORTS = ["summary", "threads", "syscalls", "files", "locks", "spans", "i
 /** Rows of a table that are made. */
 const ROWS = 200;
 
+/** How high the panel is at first, and at least [px]. */
+const HEIGHT = 250;
+const LOWEST = 120;
+
+function keptHeight(): number {
+	try {
+		const kept = Number(localStorage.getItem("drawer"));
+		return kept >= LOWEST && kept <= window.innerHeight - 260 ? kept : HEIGHT;
+	} catch {
+		return HEIGHT;
+	}
+}
+
 export function Drawer({ state }: { state: State }) {
 	const tab = state.tab;
+	const [height, setHeight] = useState(keptHeight);
+	const drag = useRef<number | undefined>(undefined);
 	if (!tab) {
 		return null;
 	}
+	const resize = (wanted: number) => {
+		const height = Math.round(Math.max(LOWEST, Math.min(wanted, window.innerHeight - 260)));
+		setHeight(height);
+		try {
+			localStorage.setItem("drawer", String(height));
+		} catch {
+			// It stays so until the page is left.
+		}
+		// The tracks have another height, too.
+		state.layOut();
+	};
 	const names = {
 		details: "Details",
 		selection: state.selection ? "Selection" : "In view",
@@ -41,7 +69,33 @@ export function Drawer({ state }: { state: State }) {
 	} as const;
 	const tabs = (["details", "selection", "events", "diff"] as const).filter((one) => one !== "diff" || state.isPair);
 	return (
-		<section class="drawer" aria-label="Details">
+		<section class="drawer" aria-label="Details" style={{ "--drawer": `${height}px` }}>
+			<div
+				class="grip"
+				role="separator"
+				aria-orientation="horizontal"
+				aria-label="Height of the panel"
+				aria-valuenow={height}
+				aria-valuemin={LOWEST}
+				tabIndex={0}
+				title="drag: the panel's height"
+				onPointerDown={(event) => {
+					event.currentTarget.setPointerCapture(event.pointerId);
+					drag.current = event.clientY + height;
+				}}
+				onPointerMove={(event) => drag.current !== undefined && resize(drag.current - event.clientY)}
+				onPointerUp={() => {
+					drag.current = undefined;
+				}}
+				onKeyDown={(event) => {
+					const by = { ArrowUp: 40, ArrowDown: -40 }[event.key];
+					if (by) {
+						event.preventDefault();
+						event.stopPropagation();
+						resize(height + by);
+					}
+				}}
+			/>
 			<div class="tabs" role="tablist">
 				{tabs.map((one) => (
 					<button
@@ -66,38 +120,6 @@ export function Drawer({ state }: { state: State }) {
 			</div>
 		</section>
 	);
-}
-
-/** Which of two traces: A is the one before. */
-export function SideName({ side }: { side: Side }) {
-	return (
-		<span class={side === 0 ? "side" : "side other"} title={side === 0 ? "the trace before" : "the trace after"}>
-			{side === 0 ? "A" : "B"}
-		</span>
-	);
-}
-
-/** Which of two traces records and reports are of. */
-function Sides({ state }: { state: State }) {
-	return (
-		<>
-			{state.isPair &&
-				([0, 1] as const).map((side) => (
-					<button key={side} type="button" aria-pressed={state.side === side} onClick={() => state.setSide(side)}>
-						{side === 0 ? "of A" : "of B"}
-					</button>
-				))}
-		</>
-	);
-}
-
-/** A value as one text. What is in it has names of its own, which are the trace's. */
-function value(of: unknown): string {
-	// An enumeration: its names, with the number that they stand for.
-	if (typeof of === "object" && of !== null && "labels" in of && "value" in of && Array.isArray(of.labels)) {
-		return clean(of.labels.length > 0 ? `${of.labels.join(", ")} (${String(of.value)})` : String(of.value));
-	}
-	return typeof of === "string" ? of : clean(JSON.stringify(of));
 }
 
 function Stack({ title, frames }: { title: string; frames: Frame[] }) {
@@ -289,11 +311,13 @@ function Selection({ state }: { state: State }) {
 					</button>
 				))}
 				{state.selection && (
-					<button type="button" onClick={() => state.select(undefined, true)}>
+					<button type="button" title="R: of the whole time" onClick={() => state.select(undefined, true)}>
 						clear
 					</button>
 				)}
+				<Picked state={state} />
 			</div>
+			{state.choice.picked.size > 0 && state.report && <p>A report is of all threads, not only of the selected rows.</p>}
 			<p>
 				The same on the command line: <code>{command}</code>
 			</p>
@@ -438,96 +462,6 @@ function FlameGraph({ text, dark }: { text: string; dark: boolean }) {
 	);
 }
 
-function Events({ state }: { state: State }) {
-	const events = state.events;
-	const brief = (record: EventRecord) => {
-		const fields = Object.entries({ ...record.context, ...record.payload });
-		return clean(fields.map(([name, of]) => `${name}=${value(of)}`).join(" "));
-	};
-	return (
-		<>
-			<form
-				class="row"
-				onSubmit={(event) => {
-					event.preventDefault();
-					void state.find(state.draft);
-				}}
-			>
-				<input
-					name="filter"
-					value={state.draft}
-					onInput={(event) => {
-						state.draft = event.currentTarget.value;
-					}}
-					aria-label="Filter, in the language of strata view -f"
-					placeholder="filter, as strata view -f: openat && duration > 1ms"
-					spellcheck={false}
-				/>
-				<button type="submit">Filter</button>
-				<Sides state={state} />
-				<button type="button" aria-label="To the hit before" onClick={() => state.goToHit(false)}>
-					[
-				</button>
-				<button type="button" aria-label="To the next hit" onClick={() => state.goToHit(true)}>
-					]
-				</button>
-				{state.filter !== "" && (
-					<span>
-						{state.hitAt < 0 ? "" : `${count(state.hitAt + 1)} of `}
-						{count(state.hits.length)}
-						{state.hitsCut ? " or more" : ""} in the trace
-					</span>
-				)}
-				{state.selection && (
-					<button type="button" onClick={() => state.select(undefined, true)}>
-						Clear the selection
-					</button>
-				)}
-			</form>
-			{events?.error && <p class="error">{events.error}</p>}
-			{events && !events.error && (
-				<p>
-					{count(events.records.length)}
-					{events.cut ? " and more" : ""} in the {length(events.range.to - events.range.from)} that {state.selection ? "are selected" : "are in view"}
-				</p>
-			)}
-			{events && (
-				<table>
-					<thead>
-						<tr>
-							{["time", "cpu", "thread", "event", "fields"].map((name) => (
-								<th key={name} scope="col">
-									{name}
-								</th>
-							))}
-						</tr>
-					</thead>
-					<tbody>
-						{events.records.map((record, n) => {
-							const time = state.moment(record, events.side);
-							return (
-								<tr key={n} class="go" onClick={() => state.mark(time)} title="mark this moment">
-									<td>{timeOfDay(state.baseOf(events.side), time - state.shiftOf(events.side))}</td>
-									<td class="n">{record.cpu}</td>
-									<td class="n">{value(record.common?.tid ?? record.context?.vtid ?? "")}</td>
-									<td>{record.name}</td>
-									<td>{brief(record)}</td>
-								</tr>
-							);
-						})}
-					</tbody>
-				</table>
-			)}
-			{events?.cut && events.records.length > 0 && (
-				<p>There are more: these are the first {count(events.records.length)}. Zoom in, or filter.</p>
-			)}
-			{events?.cut && events.records.length === 0 && (
-				<p>Nothing was found within 5 s, or the first record has more than 1 MiB. Zoom in, or filter.</p>
-			)}
-		</>
-	);
-}
-
 /** Aligns two traces by two slices: the one that is remembered, and the one that is shown. */
 function Align({ state }: { state: State }) {
 	const [one, two] = [state.anchor, state.slice];
@@ -664,17 +598,22 @@ const KEYS: [string, string][] = [
 	["Shift+↑ ↓", "the row above or below, at that time"],
 	["F", "fit the selection or slice; again: all"],
 	["0", "all of the trace"],
+	["R", "clear the selected time: all of it, also in reports"],
 	["Backspace", "the range before"],
 	["C", "only the recorded command, or all"],
+	["O", "only the process that you look at, or all"],
+	["H, Shift+H", "hide that process; show all that are hidden"],
+	["X", "reports and events of that row only; Shift: besides others"],
 	["/", "search processes and threads"],
 	["E", "events, with a filter"],
+	["↑ ↓ PgUp PgDn Home End", "in the list of events: up and down; Enter: show it in the middle"],
 	["[ ]", "hit before, next hit of the filter"],
 	["Y", "why: the critical path of the slice"],
 	["M", "mark the moment under the pointer"],
 	["Z", "leave out long times without events, or show them"],
 	["L", "go with the end of a recording, or stay"],
 	["T", "light or dark"],
-	["Esc", "close, then clear the selection"],
+	["Esc", "close, then clear the selected time, then the selected rows"],
 	["?", "these keys"],
 ];
 
@@ -693,7 +632,8 @@ export function Help({ close }: { close: () => void }) {
 				</dl>
 				<p>
 					Drag over the tracks to select a time, with Shift to move. The wheel scrolls, with Ctrl it zooms, with Shift it
-					moves. A click on a slice shows all that is known of it; a double click zooms to it.
+					moves. A click on a slice shows all that is known of it; a double click zooms to it. A click on a name has reports
+					and events be of that row, Ctrl and a click of one more.
 				</p>
 				<p>
 					Cells that stand for many slices show each state as high as its share of the time. Hatched: the trace does not

@@ -10,7 +10,7 @@
 //
 // - `begin` asks what the trace is, again and again while it is read or recorded, and adds new tracks. While the
 //   server does not answer, `reconnect` asks more and more rarely; what is on the page stays.
-// - Answers may come in any order. Each kind of question has a counter (`lists`, `reports`, `searches`, ...), and an
+// - Answers may come in any order. Each kind of question has a counter (`reports`, `choices`, ...), and an
 //   answer counts no more if a later question of its kind was asked meanwhile.
 // - `range` is what the axis shows. Panels follow it when it has not moved for `FOLLOW` ms; a report does not
 //   follow, since it takes the server seconds.
@@ -19,21 +19,22 @@
 
 import { type Api, type EventRecord, type Meta, NoAnswer, type Overview, type Path, recordsOf, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
 import { hashOf, viewOf } from "./address";
+import { EventList } from "./event_list";
+import { Hits } from "./hits";
 import { isGone, whatToDo } from "./server_gone";
 import { Folds, foldsOf } from "./folds";
 import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./trace_pair";
-import { type Group, groupsOf, type Member, nameVirtualCpus, type Row, rowAt, rowsOf } from "./track_rows";
+import { conditionOf, RowChoice, tracksOf as tracksOfRows } from "./row_choice";
+import { type Group, groupsOf, type Member, memberOf, nameVirtualCpus, type Row, rowAt, rowsOf } from "./track_rows";
 import { tracksOf } from "./critical_path";
-import type { Compared, Events } from "./panel_data";
+import type { Compared } from "./panel_data";
 import { DARK, LIGHT, type Theme } from "./theme";
 import { Tiles } from "./tiles";
 import { followed, kept, panned, type Range, zoomed } from "./time";
 
-export type { Compared, Events } from "./panel_data";
 export type Tab = "details" | "selection" | "events" | "diff";
 
-/** Records that are asked for at once, and hits of a search. */
-const EVENTS = 500;
+/** Hits of a search. */
 const HITS = 2000;
 /** How long a range stays before the panels follow it [ms]. */
 const FOLLOW = 250;
@@ -70,10 +71,7 @@ export class State {
 	scroll = 0;
 	height = 1;
 	search = "";
-	open = new Set<string>();
-	closed = new Set<string>();
-	pinned = new Set<string>();
-	hidden = new Set<string>();
+	readonly choice = new RowChoice();
 	isOnlyMine = false;
 	selection: Range | undefined;
 	slice: Slice | undefined;
@@ -81,17 +79,17 @@ export class State {
 	sums: ThreadSums[] | undefined;
 	sliceSums: SliceSums | undefined;
 	report: { name: string; text: string } | undefined;
-	events: Events | undefined;
+	readonly list: EventList;
+	/** Where the list begins that the address asks for. */
+	private place: number | undefined;
+	private isRestored = false;
 	filter = "";
 	/** What is typed, and not yet asked for. */
 	draft = "";
 	/** Why something took so long: its parts on other threads. */
 	path: Path | undefined;
 	pathTracks: number[] = [];
-	hits: number[] = [];
-	hitsCut = false;
-	/** The place in the list of the hit that was gone to; -1: none. */
-	hitAt = -1;
+	readonly hits = new Hits();
 	marks: number[] = [];
 	/** What is shown goes with the end of the recording. */
 	follows = false;
@@ -118,9 +116,7 @@ export class State {
 	private past: Range[] = [];
 	private sumsOf = "";
 	/** What was asked for, counted by its kind: only the answer to the latest of each kind is shown. */
-	private lists = 0;
 	private reports = 0;
-	private searches = 0;
 	private choices = 0;
 	private paths = 0;
 	/** The user has said how the second trace is aligned, so what else is known of the two moves it no more. */
@@ -128,6 +124,7 @@ export class State {
 	/** How much later than the first trace the address has the second one begin [ns]. */
 	private later = 0;
 	private following: ReturnType<typeof setTimeout> | undefined;
+	private noting: ReturnType<typeof setTimeout> | undefined;
 	/** Answers for panels that are still to come. */
 	private asking = 0;
 	isFetchingNames = false;
@@ -142,6 +139,12 @@ export class State {
 			}
 			this.changed();
 		});
+		this.list = new EventList(
+			({ range, filter, side, ...place }) => this.api.events(range.from, range.to, place.limit, filter, side, place),
+			(record, side) => this.moment(record, side),
+			() => this.listMoved(),
+			(error) => this.notice(error),
+		);
 		this.isDark = matchMedia("(prefers-color-scheme: dark)").matches;
 		try {
 			const kept = localStorage.getItem("theme");
@@ -271,6 +274,10 @@ export class State {
 					this.setTracks(await this.api.tracks(), isDone);
 					tracks = { count: all, records, time: Date.now(), took: Date.now() - begin };
 				}
+				if (this.isRestored) {
+					this.isRestored = false;
+					void this.refresh();
+				}
 				this.follows &&= meta.live;
 				this.error = "";
 				this.changed();
@@ -315,7 +322,8 @@ export class State {
 
 	/** Decides anew which rows there are. */
 	layOut(): void {
-		const { rows, height, hidden } = rowsOf(this.groups, this);
+		const { search, isOnlyMine, pathTracks } = this;
+		const { rows, height, hidden } = rowsOf(this.groups, { ...this.choice, search, isOnlyMine, pathTracks });
 		this.rows = rows;
 		this.rowsHeight = height;
 		this.hiddenRows = hidden;
@@ -426,7 +434,7 @@ export class State {
 		this.dropPath();
 		this.sumsOf = "";
 		if (this.side === 1) {
-			this.dropHits();
+			this.hits.drop();
 		}
 		this.layOut();
 		this.moved();
@@ -497,7 +505,7 @@ export class State {
 	setSide(side: Side): void {
 		this.side = side;
 		this.setReport(undefined);
-		this.dropHits();
+		this.hits.drop();
 		if (this.filter !== "") {
 			void this.find(this.filter);
 		} else {
@@ -646,21 +654,18 @@ export class State {
 
 	/** Opens what a track is in, scrolls there, and shows a time. */
 	goTo(track: number, time: number): void {
-		const group = this.groups.find((group) => group.members.some((it) => it.tracks.some((it) => it.id === track)));
+		const group = this.trackOf(track)?.group;
 		if (!group) {
 			return;
 		}
-		this.hidden.delete(group.key);
-		this.closed.delete(group.key);
-		this.open.add(group.key);
+		this.choice.reveal(group.key);
 		this.layOut();
 		const row = this.rows.find((row) => !row.isGroup && row.bands.some((band) => band.track.id === track));
 		if (row && (row.y < this.scroll || row.y + row.height > this.scroll + this.height)) {
 			this.scrollTo(row.y - this.height / 3);
 		}
 		if (time < this.range.from || time > this.range.to) {
-			const half = this.folds.length(this.range) / 2;
-			this.setRange({ from: time - half, to: time + half });
+			this.center(time);
 		}
 		void this.choose(track, time);
 	}
@@ -724,13 +729,7 @@ export class State {
 
 	/** The track of an id, and whose it is. */
 	trackOf(id: number): { group: Group; member: Member } | undefined {
-		for (const group of this.groups) {
-			const member = group.members.find((it) => it.tracks.some((it) => it.id === id));
-			if (member) {
-				return { group, member };
-			}
-		}
-		return undefined;
+		return memberOf(this.groups, id);
 	}
 
 	select(range: Range | undefined, isComplete: boolean): void {
@@ -766,20 +765,21 @@ export class State {
 		this.asking++;
 		try {
 			if (this.tab === "selection") {
-				const key = `${this.asked.from}/${this.asked.to}/${this.shift}/${this.meta?.records}`;
+				const key = [this.asked.from, this.asked.to, this.shift, this.meta?.records, ...this.choice.picked].join("/");
 				if (this.sumsOf !== key) {
 					this.sumsOf = key;
 					const { from, to } = this.asked;
-					const [sums, sliceSums] = await Promise.all([this.api.sums(from, to), this.api.slices(from, to)]);
+					const tracks = tracksOfRows(this.groups, this.choice.picked);
+					const [sums, sliceSums] = await Promise.all([this.api.sums(from, to), this.api.slices(from, to, tracks)]);
 					// The range may be another one by now: its own answer comes later.
 					if (this.sumsOf === key) {
-						this.sums = sums;
+						this.sums = tracks.length > 0 ? sums.filter((it) => tracks.includes(it.track)) : sums;
 						this.sliceSums = sliceSums;
 					}
 				}
 			}
 			if (this.tab === "events") {
-				await this.list();
+				await this.relist();
 			}
 			if (this.tab === "diff" && !this.compared) {
 				await this.compare();
@@ -793,21 +793,21 @@ export class State {
 		this.changed();
 	}
 
-	private async list(): Promise<void> {
-		const range = { ...this.asked };
-		const of = ++this.lists;
-		const side = this.side;
-		let events: Events;
-		try {
-			const { lines, cut } = await this.api.events(range.from, range.to, EVENTS, this.filter, side);
-			events = { records: recordsOf(lines), cut, error: "", range, side };
-		} catch (error) {
-			this.notice(error);
-			events = { records: [], cut: false, error: (error as Error).message, range, side };
-		}
-		if (of === this.lists) {
-			this.events = events;
-		}
+	/** Lists the records again, at the place where the list is. */
+	private async relist(): Promise<void> {
+		const of = conditionOf(this.groups, this.choice.picked);
+		const filter = of === "" || this.filter.trim() === "" ? of + this.filter : `(${this.filter}) && ${of}`;
+		await this.list.show({ range: { ...this.asked }, filter, side: this.side }, this.place ?? this.list.place);
+		this.place = undefined;
+	}
+
+	/** The address follows the list, once that stays. */
+	private listMoved(): void {
+		this.changed();
+		this.noting ??= setTimeout(() => {
+			this.noting = undefined;
+			this.toAddress();
+		}, FOLLOW);
 	}
 
 	async runReport(name: string): Promise<void> {
@@ -835,28 +835,20 @@ export class State {
 		this.report = report;
 	}
 
-	/** Forgets the hits, and those that are still searched. */
-	private dropHits(): void {
-		this.searches++;
-		this.hits = [];
-		this.hitsCut = false;
-		this.hitAt = -1;
-	}
-
 	/** Where records are, in the whole trace, that a filter selects. */
 	async find(filter: string): Promise<void> {
 		this.filter = filter;
 		this.draft = filter;
-		this.dropHits();
+		this.hits.drop();
 		this.toAddress();
 		if (filter.trim() !== "") {
 			try {
 				const side = this.side;
-				const of = this.searches;
+				const of = this.hits.searches;
 				const { lines, cut } = await this.api.events(this.bounds.from, this.bounds.to, HITS, filter, side);
-				if (of === this.searches) {
-					this.hits = recordsOf(lines).map((it) => this.moment(it, side));
-					this.hitsCut = cut;
+				if (of === this.hits.searches) {
+					this.hits.times = recordsOf(lines).map((it) => this.moment(it, side));
+					this.hits.isCut = cut;
 				}
 			} catch (error) {
 				// What is wrong with the filter stands above the list.
@@ -866,28 +858,20 @@ export class State {
 		await this.refresh();
 	}
 
-	/**
-	 * To the next hit, or the one before: of the hit that is in the middle of what is shown, else of the middle. The first one
-	 * is next to the last.
-	 */
+	/** To the next hit, or the one before. */
 	goToHit(isNext: boolean): void {
-		const { middle } = this;
 		const slack = this.folds.length(this.range) / 1000;
-		const now = this.hits[this.hitAt];
-		const isAtHit = now !== undefined && Math.abs(now - (this.range.from + this.range.to) / 2) <= slack;
-		// Hits may have one time, so the place in the list says which is next.
-		const at = isAtHit
-			? this.hitAt + (isNext ? 1 : -1)
-			: isNext
-				? this.hits.findIndex((it) => it > middle)
-				: this.hits.findLastIndex((it) => it < middle);
-		const place = at >= 0 && at < this.hits.length ? at : isNext ? 0 : this.hits.length - 1;
-		const hit = this.hits[place];
+		const center = (this.range.from + this.range.to) / 2;
+		const hit = this.hits.step(isNext, (time) => Math.abs(time - center) <= slack, this.middle);
 		if (hit !== undefined) {
-			this.hitAt = place;
-			const half = this.folds.length(this.range) / 2;
-			this.setRange({ from: hit - half, to: hit + half });
+			this.center(hit);
 		}
+	}
+
+	/** Shows a time in the middle. */
+	center(time: number): void {
+		const half = this.folds.length(this.range) / 2;
+		this.setRange({ from: time - half, to: time + half });
 	}
 
 	mark(time: number): void {
@@ -903,30 +887,41 @@ export class State {
 		this.changed();
 	}
 
-	toggle(key: string): void {
-		const row = this.rows.find((row) => row.isGroup && row.key === key);
-		if (row?.isOpen) {
-			this.open.delete(key);
-			this.closed.add(key);
-		} else {
-			this.closed.delete(key);
-			this.open.add(key);
-		}
-		this.layOut();
-	}
-
-	pin(key: string): void {
-		const member = key.replace(/^(pin|path):/, "");
-		if (!this.pinned.delete(member)) {
-			this.pinned.add(member);
-		}
+	/** Changes which rows are seen. */
+	arrange(change: (choice: RowChoice) => void): void {
+		change(this.choice);
 		this.toAddress();
 		this.layOut();
 	}
 
-	hide(group: string): void {
-		this.hidden.add(group);
-		this.layOut();
+	/** Has reports and lists be of these rows, whatever time is selected; of rows that they are of already, no more. */
+	pick(keys: string[], isMore: boolean): void {
+		const wrong = this.choice.pick(keys, isMore, this.groups);
+		if (wrong !== "") {
+			this.say(wrong);
+			return;
+		}
+		if (this.choice.picked.size > 0 && this.tab !== "events") {
+			this.tab = "selection";
+		}
+		this.setReport(undefined);
+		this.toAddress();
+		void this.refresh();
+		this.changed();
+	}
+
+	/** The process that is looked at: that of the slice, of a row that is picked, or the first one. */
+	get process(): string {
+		const picked = [...this.choice.picked][0]?.split("/")[0];
+		const first = this.rows.find((row) => /^(process|kernel)-/.test(row.group))?.group;
+		return (this.slice && this.trackOf(this.slice.track)?.group.key) ?? picked ?? first ?? "";
+	}
+
+	/** All of the time, also for reports and lists; rows that are picked stay so. */
+	wholeTime(): void {
+		this.selection = undefined;
+		this.fitAll();
+		this.select(undefined, true);
 	}
 
 	/** Whether the traces say which of their processes was recorded. */
@@ -966,7 +961,11 @@ export class State {
 		const { slice } = this;
 		const hash = hashOf({
 			...this,
-			pinned: [...this.pinned],
+			pinned: [...this.choice.pinned],
+			hidden: [...this.choice.hidden],
+			picked: [...this.choice.picked],
+			focus: this.choice.focus,
+			list: this.tab === "events" ? { place: this.list.place } : undefined,
 			slice: slice && { track: slice.track, time: Math.floor((slice.from + slice.to) / 2) },
 			late: this.late,
 		});
@@ -984,7 +983,8 @@ export class State {
 		this.search = view.search;
 		this.isOnlyMine = view.isOnlyMine;
 		this.filter = view.filter;
-		this.pinned = new Set(view.pinned);
+		const choice = { pinned: new Set(view.pinned), hidden: new Set(view.hidden), picked: new Set(view.picked) };
+		Object.assign(this.choice, choice, { focus: view.focus });
 		this.marks = view.marks;
 		if (view.slice) {
 			void this.choose(view.slice.track, view.slice.time);
@@ -992,9 +992,9 @@ export class State {
 		if (this.filter !== "") {
 			void this.find(this.filter);
 		}
-		if (this.selection) {
-			this.tab = "selection";
-			void this.refresh();
-		}
+		// What panels show depends on rows, which may not be here yet.
+		this.place = view.list?.place;
+		this.isRestored = true;
+		this.tab = view.list ? "events" : this.selection || this.choice.picked.size > 0 ? "selection" : this.tab;
 	}
 }

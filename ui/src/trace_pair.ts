@@ -1,6 +1,6 @@
 // Two traces as one: what is of the second one has numbers of its own, and its times are moved so that both are aligned.
 
-import { Api, type EventRecord, type Meta, type Overview, type Path, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
+import { Api, type EventRecord, FIRST, type Meta, type Overview, type Path, type Place, type RecordLines, type Side, type Slice, type SliceSums, type ThreadSums, type Track } from "./api";
 import type { Tile } from "./tile";
 import type { Range } from "./time";
 
@@ -127,20 +127,25 @@ export class PairApi extends Api {
 		return [...own, ...other.map((it) => ({ ...it, track: it.track + OTHER }))];
 	}
 
-	override async slices(from: number, to: number): Promise<SliceSums> {
+	override async slices(from: number, to: number, tracks: number[]): Promise<SliceSums> {
 		const { shift } = this;
+		const none = { rows: [], cut: false };
+		const ownTracks = tracks.filter((id) => sideOf(id) === 0);
+		const otherTracks = tracks.filter((id) => sideOf(id) === 1).map(ownId);
+		// Without a track it would be of all.
+		const isOf = (some: number[]) => tracks.length === 0 || some.length > 0;
 		const [own, other] = await Promise.all([
-			super.slices(from, to),
-			this.isPair ? this.other.slices(from - shift, to - shift) : { rows: [], cut: false },
+			isOf(ownTracks) ? super.slices(from, to, ownTracks) : none,
+			this.isPair && isOf(otherTracks) ? this.other.slices(from - shift, to - shift, otherTracks) : none,
 		]);
 		const others = other.rows.map((it) => ({ ...it, side: 1 as const, track: it.track + OTHER, time: it.time + shift }));
 		return { rows: [...own.rows, ...others].sort((a, b) => b.total - a.total), cut: own.cut || other.cut };
 	}
 
-	override events(from: number, to: number, limit: number, filter: string, side: Side = 0): Promise<{ lines: string; cut: boolean }> {
+	override events(from: number, to: number, limit: number, filter: string, side: Side = 0, place: Place = FIRST): Promise<RecordLines> {
 		return side === 0
-			? super.events(from, to, limit, filter)
-			: this.other.events(from - this.shift, to - this.shift, limit, filter);
+			? super.events(from, to, limit, filter, 0, place)
+			: this.other.events(from - this.shift, to - this.shift, limit, filter, 0, place);
 	}
 
 	override report(name: string, from: number, to: number, side: Side = 0): Promise<string> {

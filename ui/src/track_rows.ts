@@ -213,6 +213,8 @@ export interface Shown {
 	closed: ReadonlySet<string>;
 	pinned: ReadonlySet<string>;
 	hidden: ReadonlySet<string>;
+	/** The only process that is shown; empty: all are. */
+	focus: string;
 	/** Only the recorded command and what it started, with CPUs and disks. */
 	isOnlyMine: boolean;
 	/** Tracks of the critical path: their rows are on top. */
@@ -225,6 +227,17 @@ function isUnknown(member: Member): boolean {
 	return track?.kind === "thread" && more.length === 0 && track.sums.every((sum, kind) => (kind === UNKNOWN) === sum > 0);
 }
 
+/** Whose a track is. */
+export function memberOf(groups: Group[], id: number): { group: Group; member: Member } | undefined {
+	for (const group of groups) {
+		const member = group.members.find((it) => it.tracks.some((it) => it.id === id));
+		if (member) {
+			return { group, member };
+		}
+	}
+	return undefined;
+}
+
 /** The rows from top to bottom, and how many of those that could be there are not. */
 export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: number; hidden: number } {
 	const rows: Row[] = [];
@@ -232,6 +245,8 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 	let hidden = 0;
 	// An address may ask for the command's processes of a trace that names no command: it would show none at all.
 	const isOnlyMine = shown.isOnlyMine && groups.some((group) => group.isMine);
+	const hasFocus = groups.some((group) => group.key === shown.focus);
+	const isOut = (group: Group) => hasFocus && group.key !== shown.focus && /^(process|kernel)-/.test(group.key);
 	const push = (row: Omit<Row, "y">) => {
 		rows.push({ ...row, y });
 		y += row.height;
@@ -277,7 +292,7 @@ export function rowsOf(groups: Group[], shown: Shown): { rows: Row[]; height: nu
 	for (const group of groups) {
 		const members = group.members.filter((it) => (shown.search === "" || fits(group, it, shown.search)) && !isUnknown(it));
 		const isOthers = isOnlyMine && group.key.startsWith("process-") && !group.isMine;
-		if (members.length === 0 || shown.hidden.has(group.key) || isOthers || (isOnlyMine && group.key.startsWith("kernel-"))) {
+		if (members.length === 0 || shown.hidden.has(group.key) || isOut(group) || isOthers || (isOnlyMine && group.key.startsWith("kernel-"))) {
 			hidden += group.members.length;
 			continue;
 		}

@@ -13,3 +13,4 @@ declare module "node:assert/strict" {
 	};
 	export default assert;
 }
+declare function setImmediate(run: (value?: unknown) => void): unknown;

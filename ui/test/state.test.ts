@@ -113,12 +113,12 @@ test("hits of A that come late are not those of B, and those of an earlier filte
 	state.setSide(1);
 	await api.answer("one of 1", lines(7));
 	await api.answer("one of 0", lines(1, 2, 3));
-	assert.deepEqual(state.hits, [7]);
+	assert.deepEqual(state.hits.times, [7]);
 	void state.find("two");
 	void state.find("three");
 	await api.answer("three of 1", lines(8, 9));
 	await api.answer("two of 1", lines(4));
-	assert.deepEqual(state.hits, [8, 9]);
+	assert.deepEqual(state.hits.times, [8, 9]);
 });
 
 test("what is looked at is what was clicked last, and so is its critical path", async () => {

@@ -47,6 +47,6 @@ test("processes of one name are beside each other, the busiest names first", () 
 		[["redis", 1], ["redis", 0], ["python", 0], ["python", 1], ["sh", 0]],
 	);
 	const none = new Set<string>();
-	const { rows } = rowsOf(groups, { search: "", open: none, closed: none, pinned: none, hidden: none, isOnlyMine: false, pathTracks: [] });
+	const { rows } = rowsOf(groups, { search: "", open: none, closed: none, pinned: none, hidden: none, focus: "", isOnlyMine: false, pathTracks: [] });
 	assert.equal(new Set(rows.map((row) => row.key)).size, rows.length);
 });

@@ -23,7 +23,7 @@ const all = [
 	track("cpu", { group: "cpus-0", title: "CPUs", depth: 1, ran: 1 }),
 	track("cpu", { group: "cpus-0", title: "CPUs", depth: 0, ran: 1 }),
 ];
-const nothing: Shown = { search: "", open: new Set(), closed: new Set(), pinned: new Set(), hidden: new Set(), isOnlyMine: false, pathTracks: [] };
+const nothing: Shown = { search: "", open: new Set(), closed: new Set(), pinned: new Set(), hidden: new Set(), focus: "", isOnlyMine: false, pathTracks: [] };
 const shown = (of: Partial<Shown>) => rowsOf(groupsOf(all), { ...nothing, ...of });
 const labels = (of: Partial<Shown>) => shown(of).rows.map((row) => row.label);
 
@@ -129,7 +129,7 @@ test("the processes of the command are not asked for in a trace that names none"
 		{ id: 0, kind: "thread", group: "process-0", title: "sh", label: "sh", pid: 1, tid: 1, depth: 0, count: 1, from: 0, to: 10, sums: [5, 0, 0, 0, 0, 0, 0, 0] },
 	]);
 	const none = new Set<string>();
-	const shown = { search: "", open: none, closed: none, pinned: none, hidden: none, isOnlyMine: true, pathTracks: [] };
+	const shown = { search: "", open: none, closed: none, pinned: none, hidden: none, focus: "", isOnlyMine: true, pathTracks: [] };
 	assert.ok(rowsOf(groups, shown).rows.length > 0);
 });
 

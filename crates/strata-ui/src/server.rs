@@ -12,8 +12,9 @@
 //! | `/v1/ID/slice/TRACK/TIME` | a slice, with its records |
 //! | `/v1/ID/path/TRACK?from=T&to=T` | the critical path of the track's thread, as parts of other tracks |
 //! | `/v1/ID/sums?from=T&to=T` | how long threads were in which state |
-//! | `/v1/ID/slices?from=T&to=T` | system calls, spans, interrupts and disk requests by name, with their lengths |
-//! | `/v1/ID/events?from=T&to=T&limit=N&q=FILTER` | records as `strata view --format json` has them |
+//! | `/v1/ID/slices?from=T&to=T&tracks=N,N` | system calls, spans, interrupts and disk requests by name, with their lengths; of these tracks or of all |
+//! | `/v1/ID/events?from=T&to=T&limit=N&q=FILTER&nth=N` | records as `strata view --format json` has them, without the first N |
+//! | `/v1/ID/events?…&last=1&nth=N` | the last ones before the N-th one of the time `to`, and the first one's number among those of its time |
 //! | `/v1/ID/report/NAME?from=T&to=T` | what `strata analyze NAME` prints |
 //! | `/v1/ID/diff?from=T&to=T&shift=N` | what `strata analyze diff` says of two traces that are compared |
 //! | `/v1/snapshot` (POST) | takes a snapshot of the flight recorder, which is shown from then on |
@@ -21,6 +22,7 @@
 //! ID is the trace's: what is kept in a browser is of the same trace. All below `/v1` needs the token, as
 //! `Authorization: Bearer TOKEN`.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
@@ -42,7 +44,7 @@ use strata_ctf::read::TimeRange;
 use crate::answers;
 use crate::connections::{Connections, Standing};
 use crate::query::Query;
-use crate::records::records;
+use crate::records::{last_records, records, Wanted};
 use crate::report::{compare, compare_command, report};
 use crate::request_guard::{check_source, check_token, Token};
 use crate::shown_trace::{now, pass, Shown, Traces};
@@ -418,7 +420,7 @@ fn answer_of(app: &Shown, rest: &[&str], query: &Query) -> Answer {
             Ok(sums) => Answer::json(&sums),
             Err(error) => Answer::failed(&error),
         },
-        ["slices"] => match slice_sums(&app.model.look(), app.base, range(query)) {
+        ["slices"] => match slice_sums(&app.model.look(), app.base, range(query), &wanted(query)) {
             Ok(sums) => Answer::json(&sums),
             Err(error) => Answer::failed(&error),
         },
@@ -448,6 +450,11 @@ fn overview(app: &Shown) -> Answer {
         said.insert("outline".into(), json!({ "from": from, "width": width, "bytes": bytes }));
     }
     Answer::json(&said)
+}
+
+/// Returns a set of the tracks that the query names; empty if it is about all.
+fn wanted(query: &Query) -> HashSet<usize> {
+    query.numbers("tracks").into_iter().filter_map(|track| usize::try_from(track).ok()).collect()
 }
 
 fn range(query: &Query) -> (i64, i64) {
@@ -492,8 +499,9 @@ fn slice(app: &Shown, track: u32, time: i64) -> Answer {
     });
     let at = |time| {
         let range = TimeRange { from: time, to: time };
-        let found = records(&reader, range, &filter, SLICE_RECORDS, code.clone());
-        let found = found.or_else(|_| records(&reader, range, "", SLICE_RECORDS, code.clone()));
+        let of = |filter| Wanted { range, filter, limit: SLICE_RECORDS };
+        let found = records(&reader, of(&filter), 0, code.clone());
+        let found = found.or_else(|_| records(&reader, of(""), 0, code.clone()));
         found.map_or_else(|_| String::new(), |it| String::from_utf8_lossy(&it.lines).into_owned())
     };
     let (begin, end) =
@@ -515,12 +523,18 @@ fn path_of(app: &Shown, track: u32, range: (i64, i64)) -> Answer {
 fn events(app: &Shown, query: &Query) -> Answer {
     let (from, to) = range(query);
     let range = TimeRange { from: app.base.time(from), to: app.base.time(to) };
-    let limit = query.number("limit").and_then(|limit| u64::try_from(limit).ok());
-    let limit = limit.unwrap_or(RECORDS_MAX).clamp(1, RECORDS_MAX);
-    match records(&app.reader(), range, query.text("q"), limit, None) {
+    let number = |name| query.number(name).and_then(|number| u64::try_from(number).ok());
+    let limit = number("limit").unwrap_or(RECORDS_MAX).clamp(1, RECORDS_MAX);
+    let wanted = Wanted { range, filter: query.text("q"), limit };
+    let nth = number("nth").unwrap_or(0);
+    let found = match query.text("last") {
+        "" => records(&app.reader(), wanted, nth, None),
+        _ => last_records(&app.reader(), wanted, nth),
+    };
+    match found {
         Ok(found) => {
             let lines = String::from_utf8_lossy(&found.lines);
-            Answer::json(&json!({ "lines": lines, "cut": found.is_cut }))
+            Answer::json(&json!({ "lines": lines, "cut": found.is_cut, "nth": found.nth }))
         }
         Err(text) => Answer::text(StatusCode::BAD_REQUEST, &text),
     }

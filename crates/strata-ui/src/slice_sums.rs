@@ -1,7 +1,7 @@
 //! Sums up what was done in a time: system calls, spans, interrupts and disk requests by name, each with its count, and
 //! the average, the least and the greatest length.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -54,16 +54,24 @@ fn what_of(kind: TrackKind) -> Option<&'static str> {
 }
 
 /// Sums up the slices that begin in a range of time, by what they are and by name. Of a system call the name is without
-/// its object.
+/// its object. Unless `tracks` is empty, only slices of these tracks are summed up.
 ///
 /// # Errors
 /// The stored slices cannot be read.
-pub fn slice_sums(model: &Model, base: Base, (from, to): (i64, i64)) -> io::Result<Value> {
+pub fn slice_sums(
+    model: &Model,
+    base: Base,
+    (from, to): (i64, i64),
+    tracks: &HashSet<usize>,
+) -> io::Result<Value> {
     let range = (base.time(from), base.time(to));
     let mut by_number: HashMap<(&'static str, u32), Sum> = HashMap::new();
     let mut left = SLICES_MAX;
     for (at, track) in model.maker.tracks.iter().enumerate() {
         let Some(what) = what_of(track.kind) else { continue };
+        if !tracks.is_empty() && !tracks.contains(&at) {
+            continue;
+        }
         let mut tell = |item: crate::item::Item| {
             if item.from < range.0 || item.from >= range.1 {
                 return ControlFlow::Continue(());

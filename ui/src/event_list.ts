@@ -1,0 +1,299 @@
+// A list of records that is scrolled through, however many there are: some are here, the next ones come when they are
+// near. A place in it is a time, and a number among the records of that time.
+//
+// ```text
+// all of the time that is asked for ─────────────────────────────────────────────▶
+//                     rows: at most KEPT ───────────────▶
+//                               top: what is seen ──▶
+// ```
+
+import { type EventRecord, type Overview, type Place, type RecordLines, recordsOf, type Side } from "./api";
+import type { Range } from "./time";
+
+export interface ListedRecord {
+	record: EventRecord;
+	time: number;
+	/** How many records of its time are in front of it. */
+	nth: number;
+}
+
+/** What a list is of. */
+export interface ListOf {
+	range: Range;
+	filter: string;
+	side: Side;
+}
+
+/** Records of a time: the first ones without `nth` of them, or the last ones before the one of number `nth` at its end. */
+export interface RecordsAsked extends ListOf, Place {
+	limit: number;
+}
+
+/** How high a row is [px]. */
+export const ROW_HEIGHT = 19;
+/** Records that are asked for at once, and that are here at most. */
+export const PAGE = 500;
+export const KEPT = 2000;
+/** Rows that are left to scroll when more are asked for. */
+const NEAR = 150;
+
+export class EventList {
+	rows: ListedRecord[] = [];
+	/** What the rows are of. */
+	of: ListOf | undefined;
+	/** There are none in front of the first row, or behind the last one. */
+	isBegin = true;
+	isEnd = true;
+	error = "";
+	/** How far down the rows are scrolled, and how high what is seen of them is [px]. */
+	top = 0;
+	height = 10 * ROW_HEIGHT;
+	/** The row that keys move; -1: none. */
+	cursor = -1;
+	/** Counted, so that only the answer to the latest question is taken. */
+	private asks = 0;
+	private isAsking = false;
+
+	constructor(
+		private readonly fetch: (asked: RecordsAsked) => Promise<RecordLines>,
+		private readonly moment: (record: EventRecord, side: Side) => number,
+		private readonly changed: () => void,
+		private readonly failed: (error: unknown) => void,
+	) {}
+
+	/** The time of the first row that is seen; undefined: there is none, or it is the first one of all. */
+	get place(): number | undefined {
+		return this.isBegin && this.top === 0 ? undefined : this.rows[Math.floor(this.top / ROW_HEIGHT)]?.time;
+	}
+
+	/** The record that keys have moved to. */
+	get chosen(): ListedRecord | undefined {
+		return this.rows[this.cursor];
+	}
+
+	/** Lists records of this from a time on; without one from the begin. */
+	async show(of: ListOf, place?: number): Promise<void> {
+		const ask = ++this.asks;
+		const { chosen } = this;
+		const { from, to } = of.range;
+		// Where the list was, or at least the record that keys have moved to.
+		const begins = [place, chosen?.time].find((it) => it !== undefined && it > from && it < to);
+		this.isAsking = true;
+		try {
+			const begin = begins ?? from;
+			const answer = await this.fetch({ ...of, range: { from: begin, to }, limit: PAGE, nth: 0, isLast: false });
+			if (ask !== this.asks) {
+				return;
+			}
+			this.of = of;
+			this.error = "";
+			this.rows = this.numbered(answer, of.side, begin, 0);
+			this.isBegin = begins === undefined;
+			this.isEnd = !answer.cut;
+			this.top = 0;
+			this.cursor = chosen ? this.rows.findIndex((it) => it.time === chosen.time && it.nth === chosen.nth) : -1;
+		} catch (error) {
+			if (ask !== this.asks) {
+				return;
+			}
+			this.of = of;
+			this.rows = [];
+			this.isBegin = this.isEnd = true;
+			this.top = 0;
+			this.cursor = -1;
+			this.error = error instanceof Error ? error.message : String(error);
+			this.failed(error);
+		}
+		this.isAsking = false;
+		this.scrollTo(this.top);
+	}
+
+	/** Goes to the first records, with the cursor. */
+	async begin(): Promise<void> {
+		if (this.of) {
+			this.cursor = -1;
+			await this.show(this.of);
+			this.choose(this.rows.length > 0 ? 0 : -1);
+		}
+	}
+
+	/** Goes to the last records. */
+	async end(): Promise<void> {
+		const of = this.of;
+		if (!of) {
+			return;
+		}
+		const ask = ++this.asks;
+		this.isAsking = true;
+		try {
+			const to = Math.ceil(of.range.to) + 1;
+			const answer = await this.fetch({ ...of, range: { from: of.range.from, to }, limit: PAGE, nth: 0, isLast: true });
+			if (ask !== this.asks) {
+				return;
+			}
+			this.rows = this.numbered(answer, of.side, undefined, answer.nth ?? 0);
+			this.isBegin = !answer.cut;
+			this.isEnd = true;
+			this.cursor = this.rows.length - 1;
+			this.top = Number.MAX_SAFE_INTEGER;
+		} catch (error) {
+			this.failed(error);
+		}
+		this.isAsking = false;
+		this.scrollTo(this.top);
+	}
+
+	scrollTo(top: number): void {
+		this.top = Math.max(Math.min(top, this.rows.length * ROW_HEIGHT - this.height), 0);
+		const first = this.top / ROW_HEIGHT;
+		if (this.rows.length > 0 && !this.isAsking) {
+			if (!this.isEnd && first + this.height / ROW_HEIGHT > this.rows.length - NEAR) {
+				void this.more(true);
+			} else if (!this.isBegin && first < NEAR) {
+				void this.more(false);
+			}
+		}
+		this.changed();
+	}
+
+	/** Moves the cursor by rows, and scrolls to it. */
+	step(by: number): void {
+		const first = Math.ceil(this.top / ROW_HEIGHT);
+		this.moveTo((this.cursor < 0 ? first - Math.sign(by) : this.cursor) + by, this.top);
+	}
+
+	/** Scrolls by as many rows as are seen, with the cursor. */
+	page(by: 1 | -1): void {
+		const seen = Math.max(Math.floor(this.height / ROW_HEIGHT), 1) * by;
+		const first = Math.ceil(this.top / ROW_HEIGHT);
+		this.moveTo((this.cursor < 0 ? first : this.cursor) + seen, this.top + seen * ROW_HEIGHT);
+	}
+
+	/** Sets the cursor, and scrolls as far as it must be scrolled for it to be seen. */
+	private moveTo(cursor: number, top: number): void {
+		this.cursor = Math.min(Math.max(cursor, 0), this.rows.length - 1);
+		const y = Math.max(this.cursor, 0) * ROW_HEIGHT;
+		const seen = Math.max(Math.floor(this.height / ROW_HEIGHT), 1) * ROW_HEIGHT;
+		this.scrollTo(Math.min(Math.max(top, y + ROW_HEIGHT - seen), y));
+	}
+
+	choose(row: number): void {
+		this.cursor = row;
+		this.changed();
+	}
+
+	/** Asks for the records behind the last row, or in front of the first one. */
+	private async more(isLater: boolean): Promise<void> {
+		const of = this.of;
+		const edge = isLater ? this.rows[this.rows.length - 1] : this.rows[0];
+		if (!of || !edge) {
+			return;
+		}
+		const ask = ++this.asks;
+		this.isAsking = true;
+		const range = isLater ? { from: edge.time, to: of.range.to } : { from: of.range.from, to: edge.time };
+		const nth = isLater ? edge.nth + 1 : edge.nth;
+		try {
+			const answer = await this.fetch({ ...of, range, limit: PAGE, nth, isLast: !isLater });
+			if (ask !== this.asks) {
+				return;
+			}
+			if (isLater) {
+				this.rows.push(...this.numbered(answer, of.side, edge.time, nth));
+				this.isEnd = !answer.cut;
+				const over = Math.max(this.rows.length - KEPT, 0);
+				this.rows.splice(0, over);
+				this.isBegin &&= over === 0;
+				this.moveBy(-over);
+			} else {
+				const before = this.numbered(answer, of.side, undefined, answer.nth ?? 0);
+				this.rows.unshift(...before);
+				this.isBegin = !answer.cut;
+				this.moveBy(before.length);
+				this.isEnd &&= this.rows.length <= KEPT;
+				this.rows.length = Math.min(this.rows.length, KEPT);
+				this.cursor = this.cursor < this.rows.length ? this.cursor : -1;
+			}
+		} catch (error) {
+			// What is here stays; it is asked again when it is scrolled again.
+			this.isAsking = false;
+			this.failed(error);
+			return;
+		}
+		this.isAsking = false;
+		this.scrollTo(this.top);
+	}
+
+	/** The rows have moved down by so many: what is seen stays. */
+	private moveBy(rows: number): void {
+		this.top = Math.max(this.top + rows * ROW_HEIGHT, 0);
+		this.cursor = this.cursor < 0 ? -1 : Math.max(this.cursor + rows, -1);
+	}
+
+	/** Rows of an answer: the first one has the number `nth` if its time is `from`, or in any case without a `from`. */
+	private numbered({ lines }: RecordLines, side: Side, from: number | undefined, nth: number): ListedRecord[] {
+		let before: ListedRecord | undefined;
+		return recordsOf(lines).map((record) => {
+			const time = this.moment(record, side);
+			const first = from === undefined || time === from ? nth : 0;
+			before = { record, time, nth: before ? (before.time === time ? before.nth + 1 : 0) : first };
+			return before;
+		});
+	}
+}
+
+/** How many records are where, as the overview counts them: for a handle that is as far down as the list is scrolled. */
+export class Density {
+	private readonly sums: number[] = [0];
+
+	/** `shift` is added to the times of the overview. */
+	constructor(
+		private readonly overview: Pick<Overview, "from" | "width" | "counts">,
+		private readonly range: Range,
+		private readonly shift: number,
+	) {
+		for (const [n, count] of overview.counts.entries()) {
+			const from = overview.from + shift + n * overview.width;
+			const part = Math.min(range.to, from + overview.width) - Math.max(range.from, from);
+			this.sums.push((this.sums[n] ?? 0) + (count * Math.max(part, 0)) / overview.width);
+		}
+	}
+
+	/** About how many records there are. */
+	get all(): number {
+		return this.sums[this.sums.length - 1] ?? 0;
+	}
+
+	/** The share of the records that are before a time. */
+	share(time: number): number {
+		const { from, width, counts } = this.overview;
+		const at = Math.min(Math.max((time - from - this.shift) / width, 0), counts.length);
+		const column = Math.min(Math.floor(at), counts.length - 1);
+		const [before, behind] = [this.sums[column] ?? 0, this.sums[column + 1] ?? 0];
+		// A column that is only partly in the range has its records there.
+		const begin = Math.max(from + this.shift + column * width, this.range.from);
+		const end = Math.min(from + this.shift + (column + 1) * width, this.range.to);
+		const part = Math.min(Math.max((time - begin) / Math.max(end - begin, 1), 0), 1);
+		return this.all === 0 ? 0 : (before + (behind - before) * part) / this.all;
+	}
+
+	/** The time before which a share of the records is. */
+	time(share: number): number {
+		const { from, width, counts } = this.overview;
+		const wanted = share * this.all;
+		let [low, high] = [0, counts.length];
+		while (low < high) {
+			const middle = (low + high) >> 1;
+			if ((this.sums[middle + 1] ?? 0) < wanted) {
+				low = middle + 1;
+			} else {
+				high = middle;
+			}
+		}
+		const [before, behind] = [this.sums[low] ?? 0, this.sums[low + 1] ?? 0];
+		const begin = Math.max(from + this.shift + low * width, this.range.from);
+		const end = Math.min(from + this.shift + (low + 1) * width, this.range.to);
+		const part = behind > before ? (wanted - before) / (behind - before) : 0;
+		return Math.min(Math.max(begin + part * Math.max(end - begin, 0), this.range.from), this.range.to);
+	}
+}
