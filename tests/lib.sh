@@ -33,7 +33,7 @@ built=$root/build/tests
 library=$root/build/probe/user
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/strata-test-$name.XXXXXX") || exit 2
 # What reports ask for is not kept on the machine.
-export XDG_STATE_HOME=$scratch
+export XDG_STATE_HOME=$scratch XDG_CACHE_HOME=$scratch/cache-home
 number=0
 # What every recording of a test is told: most are of applications alone. A test of the kernel's events says
 # layers=().

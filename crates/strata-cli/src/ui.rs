@@ -26,7 +26,7 @@ use strata_analyze::counters::CounterRule;
 use strata_analyze::pipeline;
 use strata_analyze::render::When;
 use strata_ctf::read::{Follow, OpenError, OpenOptions, Reader, TimeRange};
-use strata_ui::{Awaited, Opener, SavedPage, Server, Source, Traces};
+use strata_ui::{Awaited, Opener, SavedPage, Server, Source, TileCache, Traces};
 
 use crate::reading::traces::TracesFlags;
 use crate::stderr;
@@ -85,6 +85,10 @@ pub struct UiFlags {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "16M", requires = "save")]
     save_size: u64,
 
+    /// Read the trace even if it was shown before, and keep nothing of it in $XDG_CACHE_HOME/strata/ui
+    #[arg(long, conflicts_with = "save")]
+    no_cache: bool,
+
     /// Only print the address
     #[arg(long)]
     no_open: bool,
@@ -133,6 +137,12 @@ pub fn run(flags: &UiFlags) -> Result<u8> {
     };
     let was_root = rustix::process::geteuid().is_root();
     let mut server = Server::new(traces, flags.port, flags.counters.clone())?;
+    if !flags.no_cache && snapshots.is_none() && awaited.is_none() {
+        match TileCache::open() {
+            Ok(cache) => server = server.with_cache(cache),
+            Err(error) => say(format!("the trace is read anew each time: {error}")),
+        }
+    }
     if let Some(snapshots) = snapshots {
         server = server.with_snapshots(snapshots);
     }

@@ -121,4 +121,4 @@ pub use timeline::Timeline;
 pub use tracer_names::{
     begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose, OF_SLOW,
 };
-pub use world::{Blind, EndingRecord, World};
+pub use world::{Blind, EndingRecord, ThreadSummary, World, WorldSummary};

@@ -155,6 +155,13 @@ impl Timeline {
         }
     }
 
+    /// Replaces the present state, for a trace that is not to be read.
+    #[must_use]
+    pub fn with_world(mut self, world: World) -> Timeline {
+        self.engine.world = world;
+        self
+    }
+
     /// Returns the present state.
     #[must_use]
     pub fn world(&self) -> &World {

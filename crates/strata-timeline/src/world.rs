@@ -54,6 +54,38 @@ pub struct World {
     disks: HashMap<(u8, u32), Name>,
 }
 
+/// What stays known of threads and devices when a trace was read to its end, to be kept in another place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorldSummary {
+    /// Names of machines, as [`World::machines`].
+    pub machines: Vec<String>,
+    /// The time of the first record \[ns since 1970\].
+    pub begin: Option<i64>,
+    /// The time of the last record \[ns since 1970\].
+    pub now: i64,
+    /// All threads except the idle one, in the order of their ids.
+    pub threads: Vec<ThreadSummary>,
+    /// Disks: machine, number, and name.
+    pub disks: Vec<(u8, u32, Vec<u8>)>,
+}
+
+/// What stays known of a thread. Other threads are given by their [`ThreadId::index`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadSummary {
+    /// The machine's index.
+    pub machine: u8,
+    /// The thread's number on its machine.
+    pub tid: i32,
+    /// The thread's last name.
+    pub name: Vec<u8>,
+    /// The first thread of the process.
+    pub main: Option<u32>,
+    /// The thread that created this thread.
+    pub parent: Option<u32>,
+    /// The time of creation \[ns since 1970\].
+    pub born: Option<i64>,
+}
+
 /// Properties of the record that has ended something, for observers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndingRecord {
@@ -84,6 +116,53 @@ impl World {
     #[inline]
     pub(crate) fn until(&mut self, time: i64) {
         self.now = if self.begin.is_none() { time } else { self.now.max(time) };
+    }
+
+    /// Returns what stays known at the end of a trace.
+    #[must_use]
+    pub fn summary(&self) -> WorldSummary {
+        let bytes = |name| self.names.bytes(name).to_vec();
+        let threads = self.threads.iter().map(|(_, thread)| ThreadSummary {
+            machine: thread.machine,
+            tid: thread.tid,
+            name: bytes(thread.name),
+            main: thread.main.map(|id| id.0),
+            parent: thread.parent.map(|id| id.0),
+            born: thread.born,
+        });
+        let mut disks: Vec<_> =
+            self.disks.iter().map(|(of, &name)| (of.0, of.1, bytes(name))).collect();
+        disks.sort_unstable();
+        WorldSummary {
+            machines: self.machines.clone(),
+            begin: self.begin,
+            now: self.now,
+            threads: threads.collect(),
+            disks,
+        }
+    }
+
+    /// Makes a world of what stays known, in which each thread has its id again. Returns `None` if that is not possible, as
+    /// for numbers that no thread has.
+    #[must_use]
+    pub fn from_summary(summary: &WorldSummary) -> Option<World> {
+        let WorldSummary { machines, begin, now, threads, disks } = summary;
+        let mut world =
+            World { machines: machines.clone(), begin: *begin, now: *now, ..World::default() };
+        let end = u32::try_from(threads.len()).ok()?.checked_add(1)?;
+        for of in threads {
+            let mut thread = Thread::new(of.machine, of.tid, *now, 0);
+            let id = |number: u32| Some(number).filter(|&number| number < end).map(ThreadId);
+            thread.name = world.names.of(&of.name);
+            thread.main = of.main.and_then(id);
+            thread.parent = of.parent.and_then(id);
+            thread.born = of.born;
+            world.threads.add(thread)?;
+        }
+        for (machine, device, name) in disks {
+            world.name_disk(*machine, *device, name);
+        }
+        Some(world)
     }
 
     /// Returns the first thread of a thread's process; the thread itself if its process is unknown.

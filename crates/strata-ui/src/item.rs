@@ -151,6 +151,11 @@ impl Merger {
         self.open.as_ref()
     }
 
+    /// Goes on with a cell that was not complete.
+    pub fn resume(&mut self, open: Item) {
+        self.open = Some(open);
+    }
+
     /// Returns the last cell, which is now complete.
     pub fn finish(&mut self) -> Option<Item> {
         self.open.take()

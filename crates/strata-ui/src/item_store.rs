@@ -1,6 +1,8 @@
 //! Stores blocks of items: in memory, and beyond a limit in an unnamed file.
 
+use std::collections::hash_map::DefaultHasher;
 use std::fs::File;
+use std::hash::Hasher;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -17,8 +19,20 @@ const ROOM_LEFT: u64 = 512 << 20;
 /// Place of a block in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
-    offset: u64,
-    len: u32,
+    /// Offset in the store \[byte\].
+    pub offset: u64,
+    /// Length of the block \[byte\].
+    pub len: u32,
+    /// Check sum of the block, if it is in a file that may have changed since.
+    pub check: Option<u32>,
+}
+
+/// Returns the check sum of a block.
+#[must_use]
+pub fn check_of(block: &[u8]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(block);
+    hasher.finish() as u32
 }
 
 /// Blocks, one after the other.
@@ -32,6 +46,12 @@ pub struct BlockStore {
 }
 
 impl BlockStore {
+    /// Makes a store of a file that holds blocks in front of the offset `end`. Their places have check sums.
+    #[must_use]
+    pub fn of_file(file: File, end: u64) -> BlockStore {
+        BlockStore { file: Some(file), written: end, tail: Vec::new() }
+    }
+
     /// Stores a block.
     ///
     /// # Errors
@@ -44,7 +64,7 @@ impl BlockStore {
         if self.tail.len() >= room {
             self.spill()?;
         }
-        Ok(BlockPlace { offset, len })
+        Ok(BlockPlace { offset, len, check: None })
     }
 
     fn spill(&mut self) -> io::Result<()> {
@@ -68,11 +88,18 @@ impl BlockStore {
     pub fn get(&self, place: BlockPlace) -> io::Result<Vec<u8>> {
         let len = usize::try_from(place.len).map_err(io::Error::other)?;
         if let (Some(file), true) = (&self.file, place.offset < self.written) {
+            if u64::from(place.len) > self.written - place.offset {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             let mut block = vec![0; len];
             file.read_exact_at(&mut block, place.offset)?;
+            if place.check.is_some_and(|check| check != check_of(&block)) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the cached tiles have changed since they were written. End strata ui, and start it with --no-cache"));
+            }
             return Ok(block);
         }
-        let begin = usize::try_from(place.offset - self.written).map_err(io::Error::other)?;
+        let begin = place.offset.checked_sub(self.written).map(usize::try_from);
+        let begin = begin.and_then(Result::ok).ok_or(io::ErrorKind::UnexpectedEof)?;
         let block = begin.checked_add(len).and_then(|end| self.tail.get(begin..end));
         block.map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }

@@ -4,14 +4,17 @@ use std::io;
 use std::ops::ControlFlow;
 
 use crate::item::{Item, Merger, KINDS};
-use crate::item_coding::{put_item, Items};
-use crate::item_store::{BlockPlace, BlockStore};
+use crate::item_coding::{put_item, put_varint, Items};
+use crate::item_store::{check_of, BlockPlace, BlockStore};
+use crate::stored_bytes::{put_bytes, put_signed, StoredBytes};
 
 /// Levels that are stored in addition to the slices; a cell at a level is 2^level ns wide. Levels between them are made
 /// from the next finer one on request.
 pub const LEVELS: [u8; 9] = [10, 14, 18, 22, 26, 30, 34, 38, 42];
 /// Number of items in a block.
 const BLOCK: u32 = 1024;
+/// The most bytes of a block that is read from a file: an item has at most some 150.
+const BLOCK_BYTES_MAX: u32 = 1 << 20;
 
 /// Place of a complete block, and its range of time.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +58,36 @@ impl Level {
         self.bytes.clear();
         self.count = 0;
         Ok(())
+    }
+
+    /// Appends the places of all blocks, which are complete, and passes their bytes to `keep`, which returns their offset.
+    fn keep(
+        &self,
+        store: &BlockStore,
+        out: &mut Vec<u8>,
+        keep: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+    ) -> io::Result<()> {
+        put_varint(out, self.blocks.len() as u64);
+        for block in &self.blocks {
+            let bytes = store.get(block.place)?;
+            put_signed(out, block.from);
+            put_signed(out, block.to);
+            put_varint(out, keep(&bytes)?);
+            put_varint(out, bytes.len() as u64);
+            put_varint(out, check_of(&bytes).into());
+        }
+        Ok(())
+    }
+
+    /// Reads what [`Level::keep`] has appended.
+    fn kept(bytes: &mut StoredBytes<'_>) -> Option<Level> {
+        let blocks = bytes.list(|bytes| {
+            let (from, to) = (bytes.signed()?, bytes.signed()?);
+            let (offset, len) = (bytes.number()?, bytes.small()?);
+            let place = BlockPlace { offset, len, check: Some(bytes.small()?) };
+            (len <= BLOCK_BYTES_MAX).then_some(Block { from, to, place })
+        })?;
+        Some(Level { blocks, ..Level::default() })
     }
 
     /// Passes the items that overlap a range of time to `tell`, in the order of time.
@@ -113,6 +146,14 @@ pub struct LaneStore {
     /// slices.
     complete: Vec<Item>,
     given: Vec<Item>,
+}
+
+impl LaneStore {
+    /// Makes a store with these blocks.
+    #[must_use]
+    pub fn of(blocks: BlockStore) -> LaneStore {
+        LaneStore { blocks, ..LaneStore::default() }
+    }
 }
 
 /// Slices of one track, which do not overlap, in the order of time.
@@ -221,6 +262,65 @@ impl Lane {
         Ok(())
     }
 
+    /// Stores the blocks that are not complete, after the last slice.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn settle(&mut self, store: &mut LaneStore) -> io::Result<()> {
+        self.rested = self.count;
+        self.rest(store)
+    }
+
+    /// Appends the lane, which is settled, to be read by [`Lane::kept`]. Passes its blocks to `keep`, which returns the
+    /// offset that each has in a file.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a block not be kept.
+    pub fn keep(
+        &self,
+        store: &LaneStore,
+        out: &mut Vec<u8>,
+        keep: &mut dyn FnMut(&[u8]) -> io::Result<u64>,
+    ) -> io::Result<()> {
+        out.push(self.is_counter.into());
+        put_varint(out, self.count);
+        put_signed(out, self.from);
+        put_signed(out, self.to);
+        self.sums.iter().for_each(|&sum| put_varint(out, sum));
+        self.slices.keep(&store.blocks, out, keep)?;
+        put_varint(out, self.coarse.len() as u64);
+        for (merger, level) in &self.coarse {
+            level.keep(&store.blocks, out, keep)?;
+            let mut open = Vec::new();
+            if let Some(item) = merger.open() {
+                put_item(&mut open, item, 0);
+            }
+            put_bytes(out, &open);
+        }
+        Ok(())
+    }
+
+    /// Reads a lane; `None` if the bytes are none.
+    pub fn kept(bytes: &mut StoredBytes<'_>) -> Option<Lane> {
+        let mut lane = Lane { is_counter: bytes.byte()? != 0, ..Lane::default() };
+        lane.count = bytes.number()?;
+        (lane.from, lane.to) = (bytes.signed()?, bytes.signed()?);
+        for sum in &mut lane.sums {
+            *sum = bytes.number()?;
+        }
+        lane.slices = Level::kept(bytes)?;
+        let count: usize = bytes.small()?;
+        for &number in LEVELS.get(..count)? {
+            let level = Level::kept(bytes)?;
+            let mut merger = lane.merger(number);
+            if let Some(item) = Items::new(bytes.bytes()?, 0).next() {
+                merger.resume(item);
+            }
+            lane.coarse.push((merger, level));
+        }
+        Some(lane)
+    }
+
     /// Returns the items of a level that overlap a range of time: at most two for each cell of 2^level ns.
     ///
     /// # Errors
@@ -263,13 +363,14 @@ impl Lane {
         let level = u8::try_from(bits.saturating_sub(CELLS)).unwrap_or(0);
         for item in self.items(store, level, (from, to))? {
             if from <= item.from && item.to <= to {
-                sums.iter_mut().zip(&item.sums).for_each(|(sum, more)| *sum += more);
+                let all = sums.iter_mut().zip(&item.sums);
+                all.for_each(|(sum, more)| *sum = sum.saturating_add(*more));
                 continue;
             }
             let mut tell = |slice: Item| {
                 let part = slice.to.min(to).saturating_sub(slice.from.max(from)).max(0);
                 if let Some(sum) = sums.get_mut(slice.kind.number()) {
-                    *sum += part.unsigned_abs();
+                    *sum = sum.saturating_add(part.unsigned_abs());
                 }
             };
             match item.is_slice() {

@@ -15,7 +15,7 @@ use crate::lane::{Lane, LaneStore};
 use crate::name_table::NameTable;
 
 /// The most tracks that are made; slices that would need further ones are left out and counted.
-const TRACKS_MAX: usize = 1 << 18;
+pub const TRACKS_MAX: usize = 1 << 18;
 /// The most overlapping spans of one thread, or of one kind, that are shown.
 const DEPTH_MAX: u32 = 64;
 /// The most pairs of a call and its object that have a name of their own.
@@ -224,6 +224,35 @@ impl Maker {
         }
         self.left_out += 1;
         None
+    }
+
+    /// Stores all blocks that are not complete, after the last slice.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn settle(&mut self) -> io::Result<()> {
+        self.tracks.iter_mut().try_for_each(|track| track.lane.settle(&mut self.store))
+    }
+
+    /// Makes what a pass had made.
+    #[must_use]
+    pub fn made(
+        tracks: Vec<Track>,
+        store: LaneStore,
+        names: NameTable,
+        left_out: u64,
+        timed_out: HashSet<(ThreadId, i64)>,
+    ) -> Maker {
+        let numbers = (0..).zip(&tracks).map(|(number, track)| (track.kind, number)).collect();
+        Maker { tracks, store, names, left_out, numbers, timed_out, ..Maker::default() }
+    }
+
+    /// Returns the waits that a timer ended, in order.
+    #[must_use]
+    pub fn timed_out(&self) -> Vec<(ThreadId, i64)> {
+        let mut all: Vec<_> = self.timed_out.iter().copied().collect();
+        all.sort_unstable();
+        all
     }
 
     /// Adds a sample of a thread.

@@ -16,6 +16,8 @@
 //! level whose cells are about a pixel wide. So the cost of an answer depends on the picture's width and not on the
 //! trace's length.
 //!
+//! What a pass has made of a long trace is kept: `kept_model` is the file, `tile_cache` the folder of such files.
+//!
 //! `saved_page` writes a part of the timeline as one file, `snapshots` shows a flight recorder, `waiting_page` a
 //! recording without an event. `request_guard` admits only requests that have the token, from a page of this server.
 //! The page itself is `page/`, built from `ui/` in the repository.
@@ -30,6 +32,7 @@ mod guests;
 mod item;
 mod item_coding;
 mod item_store;
+mod kept_model;
 mod lane;
 mod lane_builder;
 mod model;
@@ -49,8 +52,10 @@ mod shown_trace;
 mod slice_sums;
 mod snapshots;
 mod start_server;
+mod stored_bytes;
 #[cfg(test)]
 mod testing;
+mod tile_cache;
 mod token_file;
 mod waiting_page;
 
@@ -60,5 +65,6 @@ pub use saved_page::SavedPage;
 pub use shown_trace::{Source, Traces};
 pub use snapshots::{SnapshotTaker, Snapshots};
 pub use start_server::{save, Ready, Server, StartError};
+pub use tile_cache::TileCache;
 pub use token_file::token_of;
 pub use waiting_page::{Awaited, Opener};

@@ -13,7 +13,7 @@ use strata_ctf::read::{
     Discarded, DiscardedKind, Event, Events, Follow, Message, Reader, TimeRange,
 };
 use strata_timeline::span_roles;
-use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline};
+use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline, World};
 
 use crate::guests::{guests_of, Guest};
 use crate::lane_builder::Maker;
@@ -25,7 +25,7 @@ const CHUNK: u32 = 4096;
 /// Period at which a trace that is being recorded is read.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The most messages on damage that are kept.
-const DAMAGE_MAX: usize = 100;
+pub const DAMAGE_MAX: usize = 100;
 
 /// State of the pass over the trace: everything that was found so far.
 #[derive(Debug)]
@@ -91,6 +91,31 @@ impl Model {
             begun: Instant::now(),
             samples: Vec::new(),
         }
+    }
+
+    /// Makes the model of a trace that a pass has read to its end before.
+    #[must_use]
+    pub fn read_before(reader: &Reader, counters: &[CounterRule], kept: KeptModel) -> Model {
+        let mut model = Model::new(reader, counters);
+        let KeptModel {
+            world,
+            maker,
+            overview,
+            gaps,
+            damage,
+            damages,
+            records,
+            discarded,
+            packets,
+            bytes,
+        } = kept;
+        model.timeline = model.timeline.with_world(world);
+        (model.maker, model.overview, model.gaps) = (maker, overview, gaps);
+        (model.damage, model.damages) = (damage, damages);
+        (model.records, model.discarded) = (records, discarded);
+        (model.packets, model.bytes) = (packets, bytes);
+        model.is_done = true;
+        model
     }
 
     #[inline]
@@ -162,6 +187,31 @@ impl Model {
     }
 }
 
+/// What is kept of a model whose trace was read to its end.
+#[derive(Debug)]
+pub struct KeptModel {
+    /// Threads and disks.
+    pub world: World,
+    /// Tracks and their lanes.
+    pub maker: Maker,
+    /// Number of event records over time.
+    pub overview: Overview,
+    /// Times at which records are missing.
+    pub gaps: Gaps,
+    /// Messages on the first places that cannot be read.
+    pub damage: Vec<String>,
+    /// Number of places that cannot be read.
+    pub damages: u64,
+    /// Number of event records.
+    pub records: u64,
+    /// Number of event records that were discarded.
+    pub discarded: u64,
+    /// Number of packets that are missing.
+    pub packets: u64,
+    /// Number of bytes of the trace.
+    pub bytes: u64,
+}
+
 /// A model that requests can read while it is made.
 #[derive(Debug)]
 pub struct SharedModel {
@@ -176,6 +226,20 @@ impl SharedModel {
     #[must_use]
     pub fn new(reader: &Reader, counters: &[CounterRule]) -> SharedModel {
         SharedModel { model: RwLock::new(Model::new(reader, counters)), waiting: AtomicU32::new(0) }
+    }
+
+    /// Makes a model of what was read before.
+    #[must_use]
+    pub fn of(model: Model) -> SharedModel {
+        SharedModel { model: RwLock::new(model), waiting: AtomicU32::new(0) }
+    }
+
+    /// Stores all that is still in memory in blocks, after the pass.
+    ///
+    /// # Errors
+    /// The blocks cannot be stored.
+    pub fn settle(&self) -> io::Result<()> {
+        self.write().maker.settle()
     }
 
     /// Locks the model for reading. The pass releases it when somebody waits.

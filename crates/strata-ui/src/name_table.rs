@@ -25,6 +25,17 @@ impl Default for NameTable {
 }
 
 impl NameTable {
+    /// Makes the table of texts in the order of their numbers; `None` if they are none of a table.
+    #[must_use]
+    pub fn of_texts(texts: Vec<Box<str>>) -> Option<NameTable> {
+        let is_table = matches!(texts.as_slice(), [none, others, ..] if none.is_empty() && **others == *OTHERS);
+        if !is_table || texts.len() > NAMES_MAX {
+            return None;
+        }
+        let numbers = (0..).zip(&texts).map(|(number, text)| (text.clone(), number)).collect();
+        Some(NameTable { texts, numbers })
+    }
+
     /// Returns the number of a text, after adding it if it is new.
     pub fn of(&mut self, text: &str) -> u32 {
         let text = match text.char_indices().nth(CHARS_MAX) {

@@ -1,5 +1,8 @@
 //! Number of event records over time, in as many columns as a screen has, and times at which some are missing.
 
+use crate::item_coding::put_varint;
+use crate::stored_bytes::{put_option, put_signed, StoredBytes};
+
 /// The most columns: twice what is shown, so that there are always enough.
 const COLUMNS: usize = 4096;
 /// The shortest time without records that is stored \[ns\], and the most of them.
@@ -65,6 +68,30 @@ impl Overview {
         &self.stretches
     }
 
+    /// Appends the overview, to be read by [`Overview::kept`].
+    pub fn keep(&self, out: &mut Vec<u8>) {
+        out.push(self.level);
+        put_signed(out, self.first);
+        put_signed(out, self.last);
+        put_varint(out, self.counts.len() as u64);
+        self.counts.iter().for_each(|&count| put_varint(out, count));
+        put_varint(out, self.stretches.len() as u64);
+        for &(from, to) in &self.stretches {
+            put_signed(out, from);
+            put_signed(out, to);
+        }
+    }
+
+    /// Reads an overview; `None` if the bytes are none.
+    pub fn kept(bytes: &mut StoredBytes<'_>) -> Option<Overview> {
+        let level = bytes.byte().filter(|&level| level < 63)?;
+        let (first, last) = (bytes.signed()?, bytes.signed()?);
+        let counts = bytes.list(StoredBytes::number)?;
+        let stretches = bytes.list(|bytes| Some((bytes.signed()?, bytes.signed()?)))?;
+        let is_bounded = counts.len() <= COLUMNS && stretches.len() <= STRETCHES_MAX;
+        is_bounded.then_some(Overview { level, first, counts, last, stretches })
+    }
+
     fn widen(&mut self) {
         let is_odd = (self.first >> self.level) & 1 == 1;
         let mut wider = Vec::with_capacity(self.counts.len() / 2 + 1);
@@ -124,6 +151,30 @@ impl Gaps {
             }
             _ => self.all.push(gap),
         }
+    }
+
+    /// Appends the gaps, to be read by [`Gaps::kept`].
+    pub fn keep(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.all.len() as u64);
+        for gap in &self.all {
+            put_signed(out, gap.from);
+            put_signed(out, gap.to);
+            put_varint(out, gap.count);
+            out.push(gap.is_packets.into());
+            put_varint(out, gap.stream as u64);
+            put_option(out, gap.cpu);
+        }
+    }
+
+    /// Reads gaps; `None` if the bytes are none.
+    pub fn kept(bytes: &mut StoredBytes<'_>) -> Option<Gaps> {
+        let all = bytes.list(|bytes| {
+            let (from, to, count) = (bytes.signed()?, bytes.signed()?, bytes.number()?);
+            let (is_packets, stream) = (bytes.byte()? != 0, bytes.small()?);
+            Some(Gap { from, to, count, is_packets, stream, cpu: bytes.option()? })
+        })?;
+        let end = all.iter().map(|gap| gap.to).max();
+        (all.len() <= GAPS_MAX).then_some(Gaps { all, end })
     }
 
     /// Returns all gaps in the order in which they were found.

@@ -144,7 +144,7 @@ struct LastLines {
     limit: usize,
     /// Number of lines in front of the first one that have its time.
     nth: u64,
-    has_dropped: bool,
+    has_removed: bool,
 }
 
 impl LastLines {
@@ -170,18 +170,18 @@ impl LastLines {
     fn drop_first(&mut self) {
         let Some(first) = self.lines.pop_front() else { return };
         self.bytes -= first.len();
-        self.has_dropped = true;
+        self.has_removed = true;
         let has_its_time = self.lines.front().is_some_and(|next| time_of(next) == time_of(&first));
         self.nth = if has_its_time { self.nth + 1 } else { 0 };
     }
 
     /// Returns true if a longer text would have the same last lines.
     fn is_full(&self) -> bool {
-        self.has_dropped || self.lines.len() >= self.limit
+        self.has_removed || self.lines.len() >= self.limit
     }
 
     fn into_records(self) -> Records {
-        let is_cut = self.has_dropped;
+        let is_cut = self.has_removed;
         Records { lines: self.lines.into_iter().flatten().collect(), is_cut, nth: self.nth }
     }
 }

@@ -9,7 +9,7 @@ use rustix::thread::{
 };
 
 /// The user id of `nobody`.
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
 
 /// Gives up all rights of root except to read any file, which root's traces need: this thread and what it starts then run
 /// as nobody. Other threads keep their rights. Returns false if this is not root.

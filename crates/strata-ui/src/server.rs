@@ -328,6 +328,7 @@ fn meta(app: &App, all: &[Arc<Shown>]) -> Answer {
         let is_outlining = !(model.is_live || model.is_done || shown.outline.is_whole());
         if let Some(meta) = meta.as_object_mut() {
             meta.insert("outlining".into(), is_outlining.into());
+            meta.insert("kept".into(), shown.is_kept().into());
         }
         meta
     });
@@ -353,7 +354,7 @@ fn snapshot(app: &App) -> Answer {
         Ok(traces) => traces,
         Err(text) => return refused(text),
     };
-    let begun = Shown::new(taken, &app.counters, 0).and_then(|(shown, follow)| {
+    let begun = Shown::new(taken, &app.counters, 0, None).and_then(|(shown, follow)| {
         let shown = Arc::new(shown);
         pass(Arc::clone(&shown), follow)?;
         Ok(shown)

@@ -1,7 +1,9 @@
 //! A trace that the page shows, or several that are merged by time, with all that answers about it need.
 
+use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +15,15 @@ use strata_analyze::debug_info::SourceOptions;
 use strata_ctf::read::{Follow, Reader, Stream};
 
 use crate::answers::{Base, VERSION};
-use crate::model::SharedModel;
+use crate::kept_model::{keep, kept, FORMAT};
+use crate::model::{Model, SharedModel};
 use crate::outline::{begin_of, SharedOutline};
 use crate::readers::Readers;
 use crate::request_guard::Token;
+use crate::tile_cache::TileCache;
+
+/// The least records of a trace whose model is kept: fewer are read as soon as the page is there.
+const KEPT_RECORDS: u64 = 100_000;
 
 /// How the traces are read.
 #[derive(Debug)]
@@ -68,11 +75,16 @@ pub struct Shown {
     pub code: SourceOptions,
     /// Size of all streams \[byte\].
     pub bytes: u64,
+    /// Where the model is kept, and as what; `None` if it is not.
+    kept_in: Option<(Arc<TileCache>, String)>,
+    /// True if the model is the one that was kept.
+    is_kept: bool,
+    counters: Vec<CounterRule>,
 }
 
 impl Shown {
     /// Prepares traces to be shown. `counters` are the fields that are drawn as counters; `place` distinguishes traces
-    /// that are shown side by side, since they may be the same ones. The second part of the result is for [`pass`].
+    /// that are shown side by side, since they may be the same ones. `cache` has models of complete traces. The second part of the result is for [`pass`].
     ///
     /// # Errors
     /// The traces cannot be opened again, or the system has no random numbers.
@@ -80,6 +92,7 @@ impl Shown {
         traces: Traces,
         counters: &[CounterRule],
         place: usize,
+        cache: Option<&Arc<TileCache>>,
     ) -> io::Result<(Shown, Option<Follow>)> {
         let Traces { source, paths, typed } = traces;
         let reader = source.reader();
@@ -90,7 +103,21 @@ impl Shown {
         let bytes = reader.streams().iter().map(Stream::bytes).sum();
         // A recording that has just begun has no record; its first one will be of about now.
         let base = Base::of(begin_of(reader).unwrap_or_else(now));
-        let model = SharedModel::new(reader, counters);
+        let identity = match &source {
+            Source::Whole(reader) => identity_of(reader, counters),
+            Source::Growing(_) => None,
+        };
+        let kept_in = cache.map(Arc::clone).zip(identity);
+        let before = kept_in.as_ref().and_then(|(cache, identity)| {
+            let file = cache.find(&key_of(identity))?;
+            kept(file, identity).ok().flatten()
+        });
+        let is_kept = before.is_some();
+        let model = match before {
+            Some(before) => SharedModel::of(Model::read_before(reader, counters, before)),
+            None => SharedModel::new(reader, counters),
+        };
+        let counters = counters.to_vec();
         let (reader, follow) = match source {
             Source::Whole(reader) => (*reader, None),
             Source::Growing(follow) => {
@@ -100,7 +127,44 @@ impl Shown {
         let readers = Readers::new(Arc::new(reader), paths);
         let code = SourceOptions::default();
         let outline = SharedOutline::default();
-        Ok((Shown { readers, typed, model, outline, base, id, title, code, bytes }, follow))
+        let shown = Shown {
+            readers,
+            typed,
+            model,
+            outline,
+            base,
+            id,
+            title,
+            code,
+            bytes,
+            kept_in,
+            is_kept,
+            counters,
+        };
+        Ok((shown, follow))
+    }
+
+    /// Returns true if the trace was read by an earlier server, whose model was kept.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Keeps the model of a trace that was just read to its end, and has not changed meanwhile. Where that fails, the
+    /// trace is read again the next time.
+    fn keep_model(&self) {
+        let Some((cache, identity)) = &self.kept_in else { return };
+        let is_worth_it = {
+            let model = self.model.look();
+            model.is_done && model.records >= KEPT_RECORDS && model.maker.failure.is_none()
+        };
+        let is_same =
+            || identity_of(&self.readers.get(false), &self.counters).as_ref() == Some(identity);
+        if is_worth_it && is_same() && self.model.settle().is_ok() {
+            let _ = cache.store(&key_of(identity), |file, may_grow| {
+                keep(&self.model.look(), identity, file, may_grow)
+            });
+        }
     }
 
     /// Returns the reader for an answer.
@@ -122,6 +186,9 @@ pub fn now() -> i64 {
 /// # Errors
 /// No thread can be made.
 pub fn pass(shown: Arc<Shown>, mut follow: Option<Follow>) -> io::Result<()> {
+    if shown.is_kept {
+        return Ok(());
+    }
     if follow.is_none() {
         let shown = Arc::clone(&shown);
         let outline = move || shown.outline.read(&shown.readers.get(false));
@@ -129,7 +196,10 @@ pub fn pass(shown: Arc<Shown>, mut follow: Option<Follow>) -> io::Result<()> {
     }
     let pass = move || {
         let read = AssertUnwindSafe(|| match &mut follow {
-            None => shown.model.read(&shown.readers.get(false)),
+            None => {
+                shown.model.read(&shown.readers.get(false));
+                shown.keep_model();
+            }
             Some(follow) => {
                 shown.model.follow(follow);
                 shown.readers.renew();
@@ -142,6 +212,35 @@ pub fn pass(shown: Arc<Shown>, mut follow: Option<Follow>) -> io::Result<()> {
         }
     };
     thread::Builder::new().name("pass".into()).spawn(pass).map(drop)
+}
+
+/// Says which traces these are, and by which program and with which counters they are read. `None` if a file cannot be
+/// looked at.
+fn identity_of(reader: &Reader, counters: &[CounterRule]) -> Option<String> {
+    let mut text = format!("{FORMAT} {VERSION} {counters:?}\n");
+    let mut add = |path: &std::path::Path| {
+        let status = std::fs::metadata(path).ok()?;
+        let (size, inode, device) = (status.len(), status.ino(), status.dev());
+        let (changed, nanos) = (status.ctime(), status.ctime_nsec());
+        let modified = (status.mtime(), status.mtime_nsec());
+        writeln!(text, "{path:?} {size} {inode} {device} {changed}.{nanos} {modified:?}").ok()
+    };
+    // Another build may make something else of the same trace.
+    add(&std::env::current_exe().ok()?)?;
+    for trace in reader.traces() {
+        add(trace.metadata())?;
+    }
+    for stream in reader.streams() {
+        stream.files().iter().try_for_each(|path| add(path))?;
+    }
+    Some(text)
+}
+
+/// Returns the name of a model's file. Two identities may have one; the file itself says of which it is.
+fn key_of(identity: &str) -> String {
+    let mut hasher = std::collections::hash_map::DefaultHasher::new();
+    identity.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// Returns the name that answers are kept under in a browser's cache: what is drawn otherwise has another one.

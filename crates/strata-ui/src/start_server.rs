@@ -14,6 +14,7 @@ use crate::saved_page::{page, SavedPage, SavedTrace};
 use crate::server::{serve, App};
 use crate::shown_trace::{pass, Shown, Traces};
 use crate::snapshots::Snapshots;
+use crate::tile_cache::TileCache;
 use crate::waiting_page::{await_in_thread, Awaited};
 
 /// Why the server cannot start.
@@ -54,6 +55,7 @@ pub struct Server {
     snapshots: Option<Snapshots>,
     awaited: Option<Awaited>,
     token: Option<Token>,
+    cache: Option<Arc<TileCache>>,
 }
 
 /// A server that is ready to answer, and has no rights except to read files.
@@ -107,7 +109,7 @@ impl Server {
         let listener = listener.map_err(|error| StartError::Port(port, error))?;
         let port = listener.local_addr().map_err(StartError::Other)?.port();
         let (snapshots, awaited, token) = (None, None, None);
-        Ok(Server { traces, listener, port, counters, snapshots, awaited, token })
+        Ok(Server { traces, listener, port, counters, snapshots, awaited, token, cache: None })
     }
 
     /// Lets the page wait for traces that do not exist yet.
@@ -122,6 +124,12 @@ impl Server {
         Server { token: Some(token), ..self }
     }
 
+    /// Keeps what is made of complete traces in a folder, for the next server.
+    #[must_use]
+    pub fn with_cache(self, cache: TileCache) -> Server {
+        Server { cache: Some(Arc::new(cache)), ..self }
+    }
+
     /// Lets the page take snapshots of a flight recorder, each of which is shown instead of the one before.
     #[must_use]
     pub fn with_snapshots(self, snapshots: Snapshots) -> Server {
@@ -133,12 +141,12 @@ impl Server {
     /// # Errors
     /// The rights cannot be given up.
     pub fn ready(self) -> Result<Ready, StartError> {
-        let Server { traces, listener, port, counters, snapshots, awaited, token } = self;
+        let Server { traces, listener, port, counters, snapshots, awaited, token, cache } = self;
         let has_given_up_root = rights::give_up_root().map_err(StartError::Rights)?;
         let mut follows = Vec::new();
         for (place, traces) in traces.into_iter().enumerate() {
             let (shown, follow) =
-                Shown::new(traces, &counters, place).map_err(StartError::Other)?;
+                Shown::new(traces, &counters, place, cache.as_ref()).map_err(StartError::Other)?;
             follows.push((Arc::new(shown), follow));
         }
         let shown = follows.iter().map(|(shown, _)| Arc::clone(shown)).collect();

@@ -63,7 +63,7 @@ pub fn await_in_thread(app: Arc<App>, mut awaited: Awaited) -> io::Result<()> {
 fn show(app: &App, traces: Vec<Traces>) -> io::Result<()> {
     let mut all = Vec::new();
     for (place, traces) in traces.into_iter().enumerate() {
-        let (shown, follow) = Shown::new(traces, app.counters(), place)?;
+        let (shown, follow) = Shown::new(traces, app.counters(), place, None)?;
         let shown = Arc::new(shown);
         pass(Arc::clone(&shown), follow)?;
         all.push(shown);

@@ -257,6 +257,10 @@ const ALL: &[CommandExamples] = &[
                 "strata ui --port 8001 --token-file t.token trace",
                 "an address that stays, whenever it is started again",
             ),
+            (
+                "strata ui --no-cache trace",
+                "a trace that is read again, and of which nothing is kept",
+            ),
             ("strata ui --session always", "a flight recorder, with a button for snapshots"),
             ("strata ui --compare before after", "two traces side by side, and what became slower"),
             ("strata ui --save page.html --from +1s --until +2s trace", "a page to send"),
