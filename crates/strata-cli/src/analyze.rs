@@ -31,6 +31,7 @@ mod irq;
 mod locks;
 mod markdown;
 mod memory;
+mod network;
 mod offcpu;
 mod process_selection;
 pub mod report_command;
@@ -72,6 +73,9 @@ enum Report {
     /// Files, sockets, pipes and disks: bytes, how long that took, which failed, and the slowest
     #[command(visible_alias = "io")]
     Files(files::FilesFlags),
+    /// Connections: who is connected to whom, bytes, how long it took to connect, segments sent again, dropped packets
+    #[command(visible_alias = "tcp")]
+    Network(network::NetworkFlags),
     /// Locks: who waited for which, how long, and who ended that
     Locks(locks::LocksFlags),
     /// Interrupts and softirqs: how many, how long, where, and whom they interrupted
@@ -105,6 +109,7 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         },
         Report::Wait(flags) => wait::run(flags, &stop),
         Report::Files(flags) => files::run(flags, &stop),
+        Report::Network(flags) => network::run(flags, &stop),
         Report::Locks(flags) => locks::run(flags, &stop),
         Report::Irq(flags) => irq::run(flags, &stop),
         Report::Cpu(flags) => cpu::run(flags, &stop),

@@ -40,6 +40,7 @@ pub mod malloc_sums;
 pub mod memory;
 #[cfg(test)]
 mod more_tests;
+pub mod network;
 pub mod offcpu;
 mod program_groups;
 #[cfg(test)]

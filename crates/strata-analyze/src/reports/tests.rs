@@ -7,6 +7,7 @@ mod fields;
 mod flames;
 mod jobs;
 mod mine;
+mod network;
 mod offcpu;
 mod paths;
 mod recorder;

@@ -182,6 +182,18 @@ const ALL: &[CommandExamples] = &[
         &["analyze syscalls", "analyze memory", "analyze summary"],
     ),
     of(
+        "analyze network",
+        &[
+            ("strata analyze network t", "connections in a trace of `record -a -k network`"),
+            ("strata analyze network --by process t", "bytes and failures of each program"),
+            (
+                "strata analyze network --by connection --of nginx t",
+                "each connection of one program",
+            ),
+        ],
+        &["analyze files", "analyze wait", "record"],
+    ),
+    of(
         "analyze locks",
         &[
             ("strata analyze locks t", "who waited for which lock, and who ended that"),

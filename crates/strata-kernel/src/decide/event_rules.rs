@@ -97,10 +97,31 @@ pub const ALWAYS_RULES: [&str; 6] = [
 /// Least duration of the system calls that the word `always` records \[ns\].
 pub const ALWAYS_SLOWER: u64 = 1_000_000;
 
+/// The word for what `strata analyze network` is made of.
+pub const NETWORK: &str = "network";
+
+/// The rules for which the word `network` stands: states of connections, what their sockets send and receive, segments
+/// that are sent again, resets, dropped packets. What a kernel does not have is left out.
+pub const NETWORK_RULES: [&str; 4] = [
+    "inet_sock_set_state,sock_send_length,sock_recv_length",
+    "tcp_retransmit_skb,tcp_retransmit_synack",
+    "tcp_receive_reset,tcp_send_reset",
+    "kfree_skb",
+];
+
+/// The words that stand for rules, and these.
+const WORDS: [(&str, &[&str]); 3] =
+    [(DEFAULT, &DEFAULT_RULES), (ALWAYS, &ALWAYS_RULES), (NETWORK, &NETWORK_RULES)];
+
 /// Returns true for a word that stands for the rules of many events.
 #[must_use]
 pub fn is_word(rule: &str) -> bool {
-    [DEFAULT, ALWAYS].contains(&rule.trim())
+    rules_of_word(rule.trim()).is_some()
+}
+
+/// Returns the rules for which a word stands.
+fn rules_of_word(word: &str) -> Option<&'static [&'static str]> {
+    WORDS.iter().find(|(known, _)| *known == word).map(|(_, rules)| *rules)
 }
 
 /// The kind of names that a rule selects.
@@ -108,7 +129,7 @@ pub fn is_word(rule: &str) -> bool {
 enum RuleNames {
     /// The word `syscalls`.
     Syscalls,
-    /// The words `default` and `always`.
+    /// A word that stands for several rules: `default`, `always` or `network`.
     Several(Vec<SelectionRule>),
     /// A pattern for any of an event's names.
     Any(Pattern),
@@ -243,12 +264,11 @@ impl SelectionRule {
         if system.is_some_and(str::is_empty) || event.is_empty() {
             return Err(SelectionError::Half { rule: rule(), is_front: !event.is_empty() });
         }
-        let names = match system {
-            None if event == SYSCALLS => RuleNames::Syscalls,
-            None if event == DEFAULT => RuleNames::Several(rules_of(&DEFAULT_RULES, number)?),
-            None if event == ALWAYS => RuleNames::Several(rules_of(&ALWAYS_RULES, number)?),
-            None => RuleNames::Any(Pattern::glob(event)),
-            Some(system) => RuleNames::Within(Pattern::glob(system), Pattern::glob(event)),
+        let names = match (system, rules_of_word(event)) {
+            (None, _) if event == SYSCALLS => RuleNames::Syscalls,
+            (None, Some(rules)) => RuleNames::Several(rules_of(rules, number)?),
+            (None, None) => RuleNames::Any(Pattern::glob(event)),
+            (Some(system), _) => RuleNames::Within(Pattern::glob(system), Pattern::glob(event)),
         };
         Ok(SelectionRule { text: rule(), is_exclusion, names })
     }
@@ -390,7 +410,7 @@ fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let end = ends.into_iter().find(|end| bare.starts_with(end));
     let bare = end.and_then(|end| bare.strip_prefix(end)).unwrap_or(&bare);
     let misspelt = Misspelt::new(bare);
-    for word in [DEFAULT, ALWAYS] {
+    for (word, _) in WORDS {
         if let (None, Some(slips)) = (system, misspelt.slips(word)) {
             found.push((slips, word.to_owned()));
         }

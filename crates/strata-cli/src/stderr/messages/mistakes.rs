@@ -37,7 +37,8 @@ const REPORTS: &[(&[&str], &str)] = &[
     (&["sched", "timehist", "runqueue", "thread", "off-cpu", "blocked", "waits"], "threads"),
     (&["top", "hot", "cpus", "utilization", "process", "processes"], "cpu"),
     (&["lock", "mutex", "mutexes", "futex", "contention"], "locks"),
-    (&["disk", "file", "net", "network", "sockets"], "files"),
+    (&["disk", "file"], "files"),
+    (&["net", "sockets", "socket", "connections", "retransmits", "drops"], "network"),
     (&["mem", "alloc", "malloc", "heap", "faults"], "memory"),
     (&["stack", "stacks", "flamegraph", "callgraph", "functions"], "flame"),
     (&["interrupt", "interrupts", "softirq", "irqs"], "irq"),
@@ -182,9 +183,9 @@ fn told(what: &str, word: &str, instead: &str) -> String {
 }
 
 fn has_report(word: &str) -> Option<&'static str> {
-    const OWN: [&str; 12] = [
-        "syscalls", "threads", "wait", "files", "locks", "irq", "cpu", "spans", "flame", "memory",
-        "summary", "diff",
+    const OWN: [&str; 13] = [
+        "syscalls", "threads", "wait", "files", "network", "locks", "irq", "cpu", "spans", "flame",
+        "memory", "summary", "diff",
     ];
     let own = OWN.into_iter().find(|one| *one == word);
     own.or_else(|| REPORTS.iter().find(|(all, _)| all.contains(&word)).map(|(_, report)| *report))

@@ -290,6 +290,23 @@ fn always_is_a_word_with_calls_and_switches_and_without_what_comes_often() {
 }
 
 #[test]
+fn network_is_a_word_that_adds_to_others() {
+    let parsed = EventSelection::parse(&["default,network"]).unwrap();
+    assert_eq!(parsed.apply(&catalog()).matched.len(), 2);
+    assert!(is_word(" network ") && !is_word("net") && !is_word("skb:network"));
+    for name in ["inet_sock_set_state", "sock_recv_length", "kfree_skb"] {
+        let event = EventName {
+            system: "any".into(),
+            name: name.into(),
+            kernel_name: name.into(),
+            is_syscall: false,
+        };
+        let rules = EventSelection::parse(&["network"]).unwrap();
+        assert_eq!(rules.rules[0].matches(&event, Reach::All), BOTH, "{name}");
+    }
+}
+
+#[test]
 fn words_for_all_events_and_for_the_usual_ones_say_which_rule_is_meant() {
     for (word, wanted) in [
         ("all", "*"),
