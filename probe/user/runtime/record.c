@@ -101,27 +101,76 @@ STRATA_INLINE struct strata_user_channel *strata_user_channel_of(uint32_t slot)
 	return channel;
 }
 
-/* Returns the size of the mapping that unstage() gives back; it follows from the payload's size. */
+/*
+ * Memory in which payloads are assembled that are too large for the stack. To map it for each record took 7 us and more, most
+ * of it for the first touch of its pages. So up to STAGING_PLACES mappings stay, of STAGING_BYTES each. Who needs one takes it out
+ * of its place by an exchange, and puts it back into an empty place: a thread, a signal handler and a child of vfork() never
+ * have the same one. Who finds none maps its own. What a thread has at a fork() stays mapped in the child.
+ */
+#define STAGING_PLACES 8u
+#define STAGING_BYTES  UINT64_C(65536)
+static unsigned char *staging[STAGING_PLACES];
+
+/* Returns memory that nobody uses, or NULL. */
+static unsigned char *take_staging(void)
+{
+	unsigned char *memory;
+	uint32_t i;
+
+	for (i = 0; i < STAGING_PLACES; i++) {
+		if (!__atomic_load_n(&staging[i], __ATOMIC_RELAXED))
+			continue;
+		/* ACQUIRE and the RELEASE of give_staging(): who had it before has finished with it. */
+		memory = __atomic_exchange_n(&staging[i], NULL, __ATOMIC_ACQUIRE);
+		if (memory)
+			return memory;
+	}
+	return NULL;
+}
+
+/* The place gets memory of STAGING_BYTES. Returns 0 if no place is empty. */
+static int give_staging(unsigned char *memory)
+{
+	unsigned char *none;
+	uint32_t i;
+
+	for (i = 0; i < STAGING_PLACES; i++) {
+		none = NULL;
+		if (__atomic_compare_exchange_n(&staging[i], &none, memory, 0, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
+			return 1;
+	}
+	return 0;
+}
+
+/* Returns the size of the mapping for a payload; it follows from the payload's size. */
 static uint64_t staged_bytes(uint64_t payload_bytes)
 {
-	return (STRATA_USER_HEADROOM + payload_bytes + STRATA_USER_TAILROOM + 4095) &
-	       ~UINT64_C(4095);
+	const uint64_t bytes =
+		(STRATA_USER_HEADROOM + payload_bytes + STRATA_USER_TAILROOM + 4095) &
+		~UINT64_C(4095);
+
+	return bytes <= STAGING_BYTES ? STAGING_BYTES : bytes;
 }
 
 /*
- * Maps memory for a payload of @bytes. Returns NULL if there is none, or if the program has shut
+ * Takes memory for a payload of @bytes, or maps some. Returns NULL if there is none, or if the program has shut
  * itself in (seccomp), so that a system call may be its end. Keeps errno.
  */
 static unsigned char *stage(uint64_t bytes)
 {
-	void *memory = MAP_FAILED;
+	const uint64_t all = staged_bytes(bytes);
+	unsigned char *memory = all == STAGING_BYTES ? take_staging() : NULL;
+	void *mapped = MAP_FAILED;
 	int saved = errno;
 
+	if (memory)
+		return memory + STRATA_USER_HEADROOM;
 	if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
-		memory = strata_mmap(NULL, staged_bytes(bytes), PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		mapped = strata_mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				     -1);
 	errno = saved;
-	return memory == MAP_FAILED ? NULL : (unsigned char *)memory + STRATA_USER_HEADROOM;
+	return mapped == MAP_FAILED ? NULL : (unsigned char *)mapped + STRATA_USER_HEADROOM;
 }
 
 /* Largest size of a payload with its thread and contexts that is assembled on the stack [byte]. */
@@ -818,8 +867,14 @@ unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t 
 
 void strata_user_unstage(unsigned char *payload, uint64_t payload_bytes)
 {
+	const uint64_t all = staged_bytes(payload_bytes);
+	unsigned char *memory = payload - STRATA_USER_HEADROOM;
 	int saved = errno;
 
-	strata_munmap(payload - STRATA_USER_HEADROOM, staged_bytes(payload_bytes));
+	/* A program that has shut itself in since then keeps the memory. */
+	if ((all == STAGING_BYTES && give_staging(memory)) ||
+	    __atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
+		return;
+	strata_munmap(memory, all);
 	errno = saved;
 }
