@@ -56,7 +56,7 @@ static sigset_t user_signal;
 static char folder[200], path[300];
 static pthread_barrier_t barrier;
 static pid_t waiter_tid, ender_tid;
-static volatile int is_over;
+static volatile int is_over, nr_waited, present;
 
 static void must(int is_done, const char *what)
 {
@@ -201,9 +201,11 @@ static void wait_word_until(void)
 	wait_for_word(&until);
 }
 
+/* Until it has found the waiter, which may come late: the word stays the same, so that an early wake would do nothing. */
 static void wake_word(void)
 {
-	syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	while (nr_waited <= present && syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0) < 1)
+		pause_for(PAUSE_NS);
 }
 
 static void wait_futex_until(void)
@@ -465,6 +467,7 @@ static void *waits(void *nothing)
 	for (int round = 0; round < ROUNDS; round++) {
 		pthread_barrier_wait(&barrier);
 		now->wait();
+		nr_waited = round + 1;
 	}
 	return nothing;
 }
@@ -474,6 +477,7 @@ static void *ends(void *nothing)
 	ender_tid = (pid_t)syscall(SYS_gettid);
 	pthread_setname_np(pthread_self(), "ender");
 	for (int round = 0; round < ROUNDS; round++) {
+		present = round;
 		pthread_barrier_wait(&barrier);
 		if (now->end) {
 			pause_for(PAUSE_NS);
@@ -500,7 +504,7 @@ static void try_kind(void)
 
 	if (now->make)
 		now->make();
-	is_over = 0;
+	is_over = nr_waited = 0;
 	for (int at = 0; at < BUSY && !now->end; at++)
 		must(!pthread_create(&busy[at], NULL, works, NULL), "pthread_create");
 	pthread_barrier_init(&barrier, NULL, 2);
