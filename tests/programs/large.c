@@ -19,6 +19,8 @@
 #define THREADS	 12
 #define LONGEST	 70000u
 #define HANDLERS 100
+/* Events of the first thread for each signal: however late the signals are, no more are written than the test's buffers hold. */
+#define BETWEEN 10
 
 static char letters[26][LONGEST];
 static unsigned long rounds, nr_all, nr_handled;
@@ -42,6 +44,11 @@ static void on_signal(int signal)
 	__atomic_store_n(&nr_handled, nr_handled + 1, __ATOMIC_RELAXED);
 }
 
+static unsigned long handled(void)
+{
+	return __atomic_load_n(&nr_handled, __ATOMIC_RELAXED);
+}
+
 /* Interrupts the first thread, wherever that is. */
 static void *interrupt(void *argument)
 {
@@ -50,7 +57,7 @@ static void *interrupt(void *argument)
 	for (i = 0; i < HANDLERS; i++) {
 		test_must(!pthread_kill(*(pthread_t *)argument, SIGUSR1));
 		/* The next one would be the same signal. */
-		while (__atomic_load_n(&nr_handled, __ATOMIC_RELAXED) == i)
+		while (handled() == i)
 			sched_yield();
 	}
 	return NULL;
@@ -82,8 +89,12 @@ int main(int argc, char **argv)
 	test_must(!pthread_create(&interrupter, NULL, interrupt, &self));
 	for (at = 1; at < THREADS; at++)
 		test_must(!pthread_create(&threads[at], NULL, work, (void *)(uintptr_t)at));
-	for (i = 0; i < rounds || __atomic_load_n(&nr_handled, __ATOMIC_RELAXED) < HANDLERS; i++)
-		emit(0, i);
+	for (i = 0; i < rounds || handled() < HANDLERS;) {
+		if (i < rounds + BETWEEN * handled())
+			emit(0, i++);
+		else
+			sched_yield();
+	}
 	test_must(!pthread_join(interrupter, NULL));
 	/* A child of fork() begins with what the threads have at this moment. */
 	child = fork();
@@ -94,7 +105,8 @@ int main(int argc, char **argv)
 		_exit(0);
 	}
 	test_must(waitpid(child, &status, 0) == child && !status);
-	nr_all += 20;
+	/* The other threads add as well. */
+	__atomic_fetch_add(&nr_all, 20, __ATOMIC_RELAXED);
 	child = vfork();
 	test_must(child >= 0);
 	if (!child) {
