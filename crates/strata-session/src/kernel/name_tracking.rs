@@ -32,7 +32,7 @@ impl NameSearch {
         self.due(time, || processes(tracked))
     }
 
-    /// Searches if the last search was not long ago, measured by what it took.
+    /// Searches, unless the last search was not long ago, measured by what it took.
     fn due<T>(&mut self, time: &TimeSource, search: impl FnOnce() -> T) -> Option<T> {
         let begin = time.now();
         if self.next.is_some_and(|next| begin < next) {
