@@ -1,5 +1,6 @@
 """Runs experiments: interleaved rounds, warm-up, the watch over each round; writes the raw CSV and what belongs to it."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -20,6 +21,8 @@ FLAGS = ("-O2", "-g", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra")
 # Of a round that cannot be measured again and again.
 LIMIT_S = 1500
 LIMIT_ONCE_S = 240
+# In front of a command that runs beside the measurement: it gets SIGTERM when this process ends, in whatever way.
+TIED = ("setpriv", "--pdeathsig", "TERM")
 
 
 class Missing(Exception):
@@ -28,15 +31,15 @@ class Missing(Exception):
 
 def end_group(process):
     """Ends a process and what it has started: first they are asked, so that they can put away what they have set up."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=20)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return
+        # Whoever has not heard it; of the group itself nobody may be left.
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 class Bench:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from harness import ROOT, Missing
+from harness import ROOT, TIED, Missing
 
 TRACING = pathlib.Path("/sys/kernel/tracing")
 BEGINS_S = 60
@@ -87,7 +87,7 @@ class Tracer:
     def start(self, *command, **more):
         """Starts the tracer's process, whose output goes to its log."""
         with open(self.log, "w", encoding="utf-8") as log:
-            return subprocess.Popen([str(word) for word in command], cwd=ROOT, stdout=log, stderr=log, **more)
+            return subprocess.Popen([*TIED, *map(str, command)], cwd=ROOT, stdout=log, stderr=log, **more)
 
     def stop(self, process, number=signal.SIGTERM):
         """Ends a process that start() has started."""
@@ -148,12 +148,13 @@ class Flight(Tracer):
 
     def begin(self):
         need_kernel()
+        # Also a session that is slow to begin, or that somebody breaks off, is there to be ended.
+        self.running = True
         done = subprocess.run([self.bench.strata, "record", "--quiet", "--background", self.session, "--snapshot", *self.arguments],
                               cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=BEGINS_S, check=False)
         self.log.write_text(done.stdout)
         if done.returncode:
             raise Missing(f"strata record --background does not begin here: {done.stdout[-400:].strip()}")
-        self.running = True
 
     def end(self):
         if self.running:
@@ -316,8 +317,13 @@ class Lttng:
         need("lttng", "lttng-sessiond")
         self.home.mkdir()
         with open(self.bench.out / "sessiond.txt", "w", encoding="utf-8") as log:
-            self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"], env={**os.environ, **self.env}, stdout=log, stderr=log)
-        wait_until(lambda: self.ask("list").returncode == 0, self.daemon, self.bench.out / "sessiond.txt", "lttng-sessiond")
+            self.daemon = subprocess.Popen([*TIED, "lttng-sessiond", "--no-kernel"], env={**os.environ, **self.env}, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: self.ask("list").returncode == 0, self.daemon, self.bench.out / "sessiond.txt", "lttng-sessiond")
+        except BaseException:
+            # Who does not come in is not let out either: `with` ends nothing.
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 
+import harness
 import tracers
 from harness import Missing
 from tables import Experiment, Table
@@ -60,7 +61,7 @@ def measure_load(bench):
     disk = bench.out / "dbench"
     disk.mkdir()
     with open(bench.out / "tbench_srv.txt", "w", encoding="utf-8") as log:
-        server = subprocess.Popen(["tbench_srv"], stdout=log, stderr=log)
+        server = subprocess.Popen([*harness.TIED, "tbench_srv"], stdout=log, stderr=log)
 
     def measure(tracer):
         found = {}
@@ -89,8 +90,9 @@ def veth():
     """Makes a network namespace with a pair of interfaces, whose other end answers. Returns its name and address."""
     tracers.need("ip")
     name = f"strata-report-{os.getpid()}"
-    for command in (f"ip netns add {name}", f"ip link add srv0 type veth peer name srv1 netns {name}", "ip addr add 10.199.199.1/30 dev srv0", "ip link set srv0 up",
-                    f"ip -n {name} addr add 10.199.199.2/30 dev srv1", f"ip -n {name} link set srv1 up"):
+    near = end_of(name)
+    for command in (f"ip netns add {name}", f"ip link add {near} type veth peer name far netns {name}", f"ip addr add 10.199.199.1/30 dev {near}", f"ip link set {near} up",
+                    f"ip -n {name} addr add 10.199.199.2/30 dev far", f"ip -n {name} link set far up"):
         done = subprocess.run(command.split(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode:
             end_veth(name)
@@ -98,9 +100,14 @@ def veth():
     return name, "10.199.199.2"
 
 
+def end_of(name):
+    """The interface on this side of a namespace. No other program makes one of this name: it is removed, whoever made it."""
+    return f"strata{name.rpartition('-')[2]}"
+
+
 def end_veth(name):
     """Removes what veth() has made."""
-    subprocess.run(["ip", "link", "del", "srv0"], stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(["ip", "link", "del", end_of(name)], stderr=subprocess.DEVNULL, check=False)
     subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
 
 
@@ -122,7 +129,7 @@ def measure_ping(bench):
         except Missing as why:
             bench.miss("veth", "*", "*", str(why))
         for cpu in bench.cpus:
-            loads.append(subprocess.Popen(["taskset", "-c", str(cpu), str(thrash), "32"], stdout=subprocess.PIPE, text=True))
+            loads.append(subprocess.Popen([*harness.TIED, "taskset", "-c", str(cpu), str(thrash), "32"], stdout=subprocess.PIPE, text=True))
             loads[-1].stdout.readline()
 
         def measure(tracer):

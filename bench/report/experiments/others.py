@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import tracers
-from harness import ROOT, Missing
+from harness import ROOT, TIED, Missing
 from tables import Experiment, Table
 
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 def start_load(bench, program, cpu, env=None):
     """A program that records as fast as it can, on one CPU, until it is stopped."""
     log = open(bench.out / "load.txt", "w", encoding="utf-8")  # pylint: disable=consider-using-with
-    return subprocess.Popen(["taskset", "-c", str(cpu), str(program), "1000000000000"], env={**os.environ, **(env or {})}, stdout=log, stderr=log)
+    return subprocess.Popen([*TIED, "taskset", "-c", str(cpu), str(program), "1000000000000"], env={**os.environ, **(env or {})}, stdout=log, stderr=log)
 
 
 def end_load(load):
