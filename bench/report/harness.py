@@ -1,6 +1,7 @@
 """Runs experiments: interleaved rounds, warm-up, the watch over each round; writes the raw CSV and what belongs to it."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -175,6 +176,18 @@ class Bench:
         quickest = min((sample.control for sample in self.samples if sample.control), default=control)
         return not disturbed and control <= samples.ALONE * quickest
 
+    @contextlib.contextmanager
+    def watched(self):
+        """Watches over a round that cannot be interleaved: what is added meanwhile has its control, and what disturbed it."""
+        first = len(self.samples)
+        before = watch.begin(os.getpid())
+        control = self.control()
+        yield
+        control = max(control, self.control())
+        why = "" if self.once else watch.end(before, os.getpid())
+        self.samples[first:] = [dataclasses.replace(sample, control=sample.control or control, disturbed=sample.disturbed or why)
+                                for sample in self.samples[first:]]
+
     # ---- what other benchmarks leave ----
 
     def bench_raw(self, *command, env=None):
@@ -201,7 +214,7 @@ class Bench:
         with open(self.out / "about.json", "w", encoding="utf-8") as file:
             json.dump({"number": self.number, "once": self.once, "commit": machine.commit(), "seconds": round(seconds, 1),
                        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "missing": self.missing, "notes": self.notes,
-                       "machine": machine.describe(), "failed": failed}, file, indent=1)
+                       "machine": machine.describe(), "ghz": machine.cycles_per_ns(), "failed": failed}, file, indent=1)
 
 
 def stored(number):

@@ -125,7 +125,7 @@ def show_published(published):
 
 
 def show(experiment, stored, pyplot, ghz):
-    """The section of one experiment."""
+    """The section of one experiment. `ghz`: the rate of the CPU, if it was not noted when the experiment ran."""
     parts = [f'<section id="e{experiment.number}"><h2>{experiment.number}. {text(experiment.title)}</h2>', prose(experiment.question)]
     if experiment.how:
         parts.append(prose(experiment.how))
@@ -134,6 +134,7 @@ def show(experiment, stored, pyplot, ghz):
         parts.append(f'<p><b>No figures.</b> {text(why)}.</p>')
     else:
         about, every = stored
+        ghz = about.get("ghz", ghz)
         if about["once"]:
             parts.append('<p class="warn">One short round (--once): the figures only show that the experiment works.</p>')
         if about["failed"]:
@@ -195,7 +196,8 @@ def write(experiments, path, ghz):
         no room are counted and discarded (discard mode).
 
         In each round all variants run in turn, pinned to a CPU where one thread is measured, after a round that warms up. A round during which the core was shared
-        or another process worked is not used; why, and how many, stands below each table. A cell without a figure says why."""),
+        or another process worked is not used; why, and how many, stands below each table. Two experiments are not so: the grid of 9 has one round for
+        each cell, and 12 counts bytes, which depend on no other process. A cell without a figure says why."""),
     ]
     if once:
         parts.append('<p class="warn">At least one experiment ran only one short round (--once). Its section says so; its figures are no measurement.</p>')

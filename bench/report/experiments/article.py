@@ -172,7 +172,8 @@ def measure_sizes(bench):
     except Missing as why:
         bench.miss("*", "*", "LTTng-UST", str(why))
     commands = {}
-    for name, (tracer, link) in list(variants.items()):
+    every = dict(variants)
+    for name, (tracer, link) in every.items():
         try:
             commands[name] = sized(bench, tracer, link)
         except RuntimeError as why:
@@ -208,6 +209,14 @@ def measure_sizes(bench):
         return found
 
     bench.interleave(3, list(variants), measure)
+    # A variant that cannot run here is a row of one tracer.
+    for name, (tracer, link) in every.items():
+        why = bench.missing.get(f"*|*|{name}")
+        if why:
+            column = "Strata" if tracer == "strata" else "LTTng-UST"
+            bench.miss("links", LINKS[link], column, why)
+            if link == "static":
+                bench.miss("sizes", "*", column, why)
 
 
 FOLLOW_UPS = Experiment(

@@ -23,8 +23,15 @@ def kernel_tracers():
     ]
 
 
+def forget(path):
+    """Removes what a benchmark has left before, which it leaves again only if it can run here: no figure is of another run."""
+    path.unlink(missing_ok=True)
+
+
 def lines(path, columns):
     """The lines of a results.txt with so many columns."""
+    if not path.exists():
+        raise harness.Missing(f"{path.parent.name}: the benchmark could not run here, and has left no rounds")
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         parts = line.split("|")

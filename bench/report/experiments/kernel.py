@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import harness
 import tracers
@@ -34,6 +35,7 @@ def measure_compile(bench):
     """bench/kernel/run --compile."""
     if not tracers.is_root():
         raise Missing("only root can record the kernel")
+    common.forget(common.OUT / "kernel/compile.txt")
     bench.run("bench/kernel/run", "--compile", *(["--once"] if bench.once else ["--rounds=3"]), env={"STRATA": bench.strata})
     names = {"none": "untraced", "strata": RECORDED, "ftrace": "ftrace, read by splice", "perf": "perf record", "trace_cmd": "trace-cmd record"}
     seen = {}
@@ -50,14 +52,17 @@ def measure_compile(bench):
 
 def throughput(bench, command):
     """The throughput that dbench or tbench says [MB/s]."""
-    output = bench.run(*command)
-    return float(output.rpartition("Throughput ")[2].split()[0])
+    rate = float(bench.run(*command).rpartition("Throughput ")[2].split()[0])
+    if rate <= 0:
+        raise RuntimeError(f"{command[0]} has moved nothing")
+    return rate
 
 
 def measure_load(bench):
     """tbench on loopback and dbench on disk, under each tracer."""
     tracers.need("tbench", "dbench", "tbench_srv")
-    seconds = 1 if bench.once else 8
+    # In one second they measure nothing.
+    seconds = 2 if bench.once else 8
     disk = bench.out / "dbench"
     disk.mkdir()
     with open(bench.out / "tbench_srv.txt", "w", encoding="utf-8") as log:
@@ -65,16 +70,16 @@ def measure_load(bench):
 
     def measure(tracer):
         found = {}
-        with tracer(bench):
-            found["rate", "tbench, loopback", tracer.name] = throughput(bench, ("tbench", "-t", seconds, len(bench.cpus), "127.0.0.1"))
-        if tracer.records and tracer.discarded is not None:
-            found["events", "tbench, loopback", tracer.name] = tracer.records / seconds / 1000
-            found["discarded", "tbench, loopback", tracer.name] = 100 * tracer.discarded / (tracer.records + tracer.discarded)
-        with tracer(bench):
-            found["rate", "dbench, disk", tracer.name] = throughput(bench, ("dbench", "-D", disk, "-t", seconds, len(bench.cpus)))
-        if tracer.records and tracer.discarded is not None:
-            found["events", "dbench, disk", tracer.name] = tracer.records / seconds / 1000
-            found["discarded", "dbench, disk", tracer.name] = 100 * tracer.discarded / (tracer.records + tracer.discarded)
+        for row, command in (("tbench, loopback", ("tbench", "-t", seconds, len(bench.cpus), "127.0.0.1")),
+                             ("dbench, disk", ("dbench", "-D", disk, "-t", seconds, len(bench.cpus)))):
+            with tracer(bench):
+                # The load also warms up, and cleans up: all of that is recorded.
+                begin = time.monotonic()
+                found["rate", row, tracer.name] = throughput(bench, command)
+                took = time.monotonic() - begin
+            if tracer.records and tracer.discarded is not None:
+                found["events", row, tracer.name] = tracer.records / took / 1000
+                found["discarded", row, tracer.name] = 100 * tracer.discarded / (tracer.records + tracer.discarded)
         return found
 
     try:

@@ -102,10 +102,12 @@ def measure_snapshots(bench):
         lttng = None
         bench.miss("*", "*", "LTTng-UST", str(why)[:300])
     for number in range(bench.rounds(5)):
-        snapshot_strata(bench, strata, number, size)
+        with bench.watched():
+            snapshot_strata(bench, strata, number, size)
         if lttng:
             try:
-                snapshot_lttng(bench, lttng, number, size)
+                with bench.watched():
+                    snapshot_lttng(bench, lttng, number, size)
             except Missing as why:
                 bench.miss("*", "*", "LTTng-UST", str(why))
                 lttng = None
@@ -132,14 +134,15 @@ GUESTS = Experiment(
 def measure_languages(bench):
     """bench/languages/run, some times: each is the lowest of its own rounds."""
     for number in range(bench.rounds(3)):
-        output = bench.run("bench/languages/run", *(["--once"] if bench.once else []))
-        for line in output.splitlines():
-            found = re.fullmatch(r"RESULT (.*), (on|off)/(.*) (-?[0-9.]+)", line)
-            of_lttng = re.fullmatch(r"RESULT LTTng, (.*)/(.*) (-?[0-9.]+)", line)
-            if found:
-                bench.add("cost", f"{found[1]}: {found[3]}", {"on": "recorded", "off": "off"}[found[2]], number, float(found[4]))
-            elif of_lttng:
-                bench.add("agents", f"{of_lttng[1]}: {of_lttng[2]}", "LTTng's agent", number, float(of_lttng[3]))
+        with bench.watched():
+            output = bench.run("bench/languages/run", *(["--once"] if bench.once else []))
+            for line in output.splitlines():
+                found = re.fullmatch(r"RESULT (.*), (on|off)/(.*) (-?[0-9.]+)", line)
+                of_lttng = re.fullmatch(r"RESULT LTTng, (.*)/(.*) (-?[0-9.]+)", line)
+                if found:
+                    bench.add("cost", f"{found[1]}: {found[3]}", {"on": "recorded", "off": "off"}[found[2]], number, float(found[4]))
+                elif of_lttng:
+                    bench.add("agents", f"{of_lttng[1]}: {of_lttng[2]}", "LTTng's agent", number, float(of_lttng[3]))
     if not any(sample.table == "agents" for sample in bench.samples):
         bench.miss("agents", "*", "*", "LTTng's agents (python3-lttngust, liblttng-ust-agent-java) are not installed")
 

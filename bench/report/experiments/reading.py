@@ -82,6 +82,7 @@ def measure(bench):
     # What bench/read/run compiles, before: how long that takes says nothing.
     bench.run("cargo", "build", "--release", "--offline", "--locked", "--quiet", "-p", "strata-cli", "-p", "strata-ctf", "--bin", "strata", "--example", "decode", limit=3600)
     options = ["--once"] if bench.once else ["--rounds=3"]
+    common.forget(common.OUT / "read/results.txt")
     output = bench.run("bench/read/run", *options, env={"STRATA": bench.strata})
     events = re.search(r"^trace\s+(\d+) events", output, re.M)
     if events:

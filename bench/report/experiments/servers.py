@@ -18,6 +18,7 @@ def measure(bench):
     """bench/servers/run, with its peers."""
     if not tracers.is_root():
         raise Missing("only root can record the whole machine")
+    common.forget(common.OUT / "servers/results.txt")
     output = bench.run("bench/servers/run", "--peers", *(["--once"] if bench.once else ["--rounds=5"]), env={"STRATA": bench.strata})
     (bench.out / "servers.txt").write_text(output, encoding="utf-8")
     for server, row, number, rate, latency, cpu, history, why in common.lines(common.OUT / "servers/results.txt", 8):
