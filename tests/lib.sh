@@ -32,7 +32,8 @@ strata=${STRATA:-$root/target/debug/strata}
 built=$root/build/tests
 library=$root/build/probe/user
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/strata-test-$name.XXXXXX") || exit 2
-# What reports ask for is not kept on the machine.
+# What reports ask for, and what a page keeps of traces, is not kept on the machine; what Go has compiled of its own library is.
+export GOCACHE=${GOCACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/go-build}
 export XDG_STATE_HOME=$scratch XDG_CACHE_HOME=$scratch/cache-home
 number=0
 # What every recording of a test is told: most are of applications alone. A test of the kernel's events says
