@@ -150,7 +150,8 @@ class Flight(Tracer):
         need_kernel()
         # Also a session that is slow to begin, or that somebody breaks off, is there to be ended.
         self.running = True
-        done = subprocess.run([self.bench.strata, "record", "--quiet", "--background", self.session, "--snapshot", *self.arguments],
+        # If the report is killed, the session ends by itself.
+        done = subprocess.run([self.bench.strata, "record", "--quiet", "--background", self.session, "--snapshot", "--duration", "1h", *self.arguments],
                               cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=BEGINS_S, check=False)
         self.log.write_text(done.stdout)
         if done.returncode:
