@@ -25,6 +25,9 @@ const DESCRIPTORS_MAX: usize = 1 << 20;
 const TABLES_MAX: usize = 1 << 18;
 /// The most descriptors that epolls watch, in all tables together; some 32 bytes each.
 const WATCHES_MAX: usize = 1 << 16;
+/// The number of watches that are refused between two searches for room: a search looks at all watches of a table, and a server
+/// with more connections than there is room for adds one for each of them.
+const WATCHES_PER_SEARCH: usize = WATCHES_MAX / 16;
 
 /// A table, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub(crate) struct Descriptors {
     kept: usize,
     /// The number of descriptors that epolls watch, in all tables.
     watches: usize,
+    /// The number of watches that are refused until room is searched for again.
+    until_search: usize,
 }
 
 impl Descriptors {
@@ -104,6 +109,7 @@ impl Descriptors {
     /// Notes that an epoll returns `data` when a descriptor is ready.
     pub(crate) fn watch(&mut self, id: TableId, epoll: i32, data: u64, descriptor: i32) {
         let is_full = self.watches >= WATCHES_MAX;
+        let searches = is_full && self.until_search == 0;
         let Some(table) = self.table(id) else { return };
         if let Some(before) = table.watched.get_mut(&(epoll, data)) {
             // A closed descriptor is not watched any more, and its number may stand for another one.
@@ -112,7 +118,7 @@ impl Descriptors {
             return;
         }
         let before = table.watched.len();
-        if is_full {
+        if searches {
             let known = &table.known;
             table.watched.retain(|_, of| of.is_none_or(|of| known.contains_key(&of)));
         }
@@ -122,6 +128,10 @@ impl Descriptors {
             table.watched.insert((epoll, data), Some(descriptor));
         }
         self.watches = self.watches - gone + usize::from(has_room);
+        if is_full {
+            let left = self.until_search.checked_sub(1);
+            self.until_search = left.unwrap_or(WATCHES_PER_SEARCH);
+        }
     }
 
     /// Returns what the descriptor was opened for that an epoll returns `data` for.

@@ -122,8 +122,14 @@ fn malicious_epolls_that_watch_ever_more_have_a_limit_that_makes_room_for_what_i
         all.watch(one, 2, data, 3);
     }
     assert_eq!((all.watches, all.kept), (WATCHES_MAX, 1));
+    // The first one that found no room has searched for some; the next ones do not, however many they are.
+    assert_eq!(all.until_search, WATCHES_PER_SEARCH - 8);
     all.close(one, 3);
     all.set(one, 4, file);
+    for _ in 0..WATCHES_PER_SEARCH - 8 {
+        all.watch(one, 2, 1 << 40, 4);
+    }
+    assert_eq!((all.watches, all.watched(one, 2, 1 << 40)), (WATCHES_MAX, None));
     all.watch(one, 2, 1 << 40, 4);
     assert_eq!((all.watches, all.watched(one, 2, 1 << 40)), (1, Some(file)));
 }
