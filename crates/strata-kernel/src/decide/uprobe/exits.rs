@@ -42,6 +42,8 @@ use std::ops::Range;
 
 /// The most jumps, and addresses of data, of one function that are taken for those of tables.
 const TABLES_MAX: usize = 1 << 8;
+/// The most instructions before a jump in which the address of its table is searched.
+const TABLE_BEFORE_MAX: usize = 1 << 12;
 
 /// The positions of the stack pointer and of a frame pointer at an instruction, in bytes below the return address;
 /// `None` if a position is not known.
@@ -154,10 +156,10 @@ impl<'m, 'data> Explorer<'m, 'data> {
         for (jump, _) in &jumps {
             // The nearest address before a jump is that of its table. It may also have been taken long before.
             let before = || self.code.range(..jump.ip()).rev().map(|(_, (one, _))| one);
-            let entries = jump_tables::entries(before());
-            let table = std::iter::once(jump).chain(before()).find_map(JumpTable::of);
-            if let (Some(table), Some(_)) = (table, entries) {
-                if self.add_part(table, entries, frame)? {
+            let Some(entries) = jump_tables::entries(before()) else { continue };
+            let mut near = std::iter::once(jump).chain(before().take(TABLE_BEFORE_MAX));
+            if let Some(table) = near.find_map(JumpTable::of) {
+                if self.add_part(table, Some(entries), frame)? {
                     return Ok(true);
                 }
             }
@@ -181,6 +183,10 @@ impl<'m, 'data> Explorer<'m, 'data> {
     ) -> Result<bool, ExitProblem> {
         let most = jump_tables::ENTRIES_MAX;
         for number in 0..entries.unwrap_or(most).min(most) {
+            // An entry costs as much as code does: hostile tables of many functions may be one.
+            if !self.pieces.map.take_budget(jump_tables::ENTRY_COST) {
+                return Err(ExitProblem::Budget);
+            }
             let Some(to) = table.target(self.pieces.map, number) else { break };
             if self.pieces.containing(to).is_some() {
                 continue;
@@ -590,10 +596,11 @@ impl<'m, 'data> Explorer<'m, 'data> {
         // function on the stack.
         let is_own = instruction.segment_prefix() == Register::DS
             || frame.stack.is_some_and(|bytes| bytes != 0);
-        if is_own && !self.leaves_by_table {
+        let by_pointer = is_by_pointer(instruction);
+        if is_own && (by_pointer || !self.leaves_by_table) {
             return None;
         }
-        if is_by_pointer(instruction) {
+        if by_pointer {
             return Some(None);
         }
         if instruction.op0_kind() == OpKind::Register {
@@ -621,6 +628,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
 mod tests {
     use super::*;
     use crate::decide::uprobe::{function_pieces, register};
+    use crate::discover::code_map::BUDGET;
     use crate::discover::elf::tests::Folder;
     use crate::discover::elf::Elf;
 
@@ -642,14 +650,18 @@ mod tests {
 
     /// Code of this text in assembly.
     fn assembled(name: &str, code: &str) -> Option<Result<Exits, ExitProblem>> {
+        found(name, &assembly(code), &[])
+    }
+
+    /// Returns a C file with a function of this text in assembly.
+    fn assembly(code: &str) -> String {
         let lines: Vec<String> =
             code.split(';').map(|line| format!("\"{}\\n\"", line.trim())).collect();
-        let source = format!(
+        format!(
             "asm(\".text\\n.globl probed\\n.type probed,@function\\nprobed:\\n\" {} \".size probed,.-probed\\n\"\
              \".globl other\\n.type other,@function\\nother:\\nmov $1,%eax\\nret\\n.size other,.-other\\n\");",
             lines.join(" ")
-        );
-        found(name, &source, &[])
+        )
     }
 
     #[test]
@@ -787,6 +799,24 @@ mod tests {
                 assert!(number > 0 || outside(&with).1 == 1, "{case} {more}: {with:?}");
             }
         }
+    }
+
+    #[test]
+    fn malicious_tables_of_many_entries_take_from_the_budget_of_the_file() {
+        let code = "lea table(%rip),%rax; cmp $4000,%edi; ja own; jmp *%rax; own: ret; \
+            .section .rodata; table: .rept 4001; .long own - table; .endr; .text";
+        let folder = Folder::new("exits-budget");
+        let flags = ["-shared", "-fPIC", "-w"];
+        let Some(path) = folder.compile_text("code.so", &assembly(code), &flags) else { return };
+        let elf = Elf::open(&path).unwrap();
+        let start = elf.symbol("probed", 0).unwrap().address;
+        let map = CodeMap::new(&elf).unwrap();
+        assert_eq!(find(&map, start).unwrap().returns.len(), 1);
+        // The table is read as that of the jump, and as one that names may be in.
+        assert!(!map.take_budget(BUDGET - 2 * 4001 * jump_tables::ENTRY_COST));
+        let map = CodeMap::new(&elf).unwrap();
+        assert!(map.take_budget(BUDGET - 10_000));
+        assert_eq!(find(&map, start), Err(ExitProblem::Budget));
     }
 
     #[test]

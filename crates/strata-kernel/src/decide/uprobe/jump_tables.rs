@@ -15,6 +15,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// The most entries of a table that are read.
 pub(crate) const ENTRIES_MAX: u64 = 1 << 12;
+/// The cost of an entry in the budget of code that is decoded \[byte\].
+pub(crate) const ENTRY_COST: u64 = 8;
 /// The most instructions before a jump in which the comparison with the number of entries is searched.
 const BEFORE_MAX: usize = 24;
 
