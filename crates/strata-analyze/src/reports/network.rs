@@ -41,10 +41,12 @@ mod state {
     pub const SYN_SENT: i64 = 2;
     pub const SYN_RECV: i64 = 3;
     pub const FIN_WAIT1: i64 = 4;
+    pub const FIN_WAIT2: i64 = 5;
     pub const CLOSE: i64 = 7;
     pub const CLOSE_WAIT: i64 = 8;
     pub const LAST_ACK: i64 = 9;
     pub const LISTEN: i64 = 10;
+    pub const CLOSING: i64 = 11;
 }
 
 const AF_INET: i64 = 2;
@@ -313,6 +315,7 @@ enum NetworkEvent {
         socket: FieldRef,
         old: FieldRef,
         new: FieldRef,
+        protocol: Option<FieldRef>,
         ends: Box<Ends>,
     },
     Bytes {
@@ -398,6 +401,7 @@ impl NetworkEvent {
                 socket: find("skaddr")?,
                 old: find("oldstate")?,
                 new: find("newstate")?,
+                protocol: find("protocol"),
                 ends: Box::new(Ends::of(class)?),
             },
             name @ ("sock_send_length" | "sock_recv_length") => NetworkEvent::Bytes {
@@ -485,8 +489,13 @@ impl NetworkCounter {
         let address = |field: &FieldRef| event.integer(field).map(|address| address as u64);
         match kind {
             NetworkEvent::Nothing => {}
-            NetworkEvent::State { socket, old, new, ends } => {
+            NetworkEvent::State { socket, old, new, protocol, ends } => {
                 self.report.has_states = true;
+                // SCTP has states by the same numbers, and MPTCP one more socket over those of TCP.
+                let protocol = protocol.as_ref().and_then(|protocol| event.integer(protocol));
+                if protocol.is_some_and(|protocol| protocol != IPPROTO_TCP) {
+                    return;
+                }
                 let (Some(socket), Some(old), Some(new)) =
                     (address(socket), event.integer(old), event.integer(new))
                 else {
@@ -625,6 +634,14 @@ impl NetworkCounter {
         of.is_wanted |= is_there;
         if let Some([local, peer]) = ends.filter(|[_, peer]| peer.port() != 0) {
             (of.local, of.peer) = (Some(local), Some(peer));
+        }
+        // Of a connection whose first records are not in the trace, the state that it leaves says which end has closed it.
+        if of.fate == Fate::Open {
+            of.fate = match old {
+                state::FIN_WAIT1 | state::FIN_WAIT2 | state::CLOSING => Fate::ClosedHere,
+                state::CLOSE_WAIT | state::LAST_ACK => Fate::ClosedThere,
+                _ => Fate::Open,
+            };
         }
         let mut tried = None;
         match (old, new) {

@@ -16,7 +16,7 @@ fn events() -> Vec<(&'static str, String)> {
         (
             "inet_sock_set_state",
             format!(
-                "u64 skaddr; i64 oldstate; i64 newstate; u32 sport; u32 dport; u32 family; {ENDS}"
+                "u64 skaddr; i64 oldstate; i64 newstate; u32 sport; u32 dport; u32 family; u32 protocol; {ENDS}"
             ),
         ),
         ("sock_send_length", bytes.to_owned()),
@@ -39,16 +39,21 @@ impl Sockets {
     }
 
     /// Adds a change of a socket's state, of a connection from 10.0.0.1 to 10.0.0.2 by these ports.
-    fn state(
+    fn state(self, time: u64, tid: u32, socket: u64, states: [i64; 2], ports: [u32; 2]) -> Self {
+        self.state_of(6, time, (tid, socket), states, ports)
+    }
+
+    /// Adds a change of a socket's state in this protocol.
+    fn state_of(
         mut self,
+        protocol: u32,
         time: u64,
-        tid: u32,
-        socket: u64,
+        (tid, socket): (u32, u64),
         states: [i64; 2],
         ports: [u32; 2],
     ) -> Self {
         let mut values = vec![U32(tid), U64(socket), I64(states[0]), I64(states[1])];
-        values.extend([U32(ports[0]), U32(ports[1]), U32(2)]);
+        values.extend([U32(ports[0]), U32(ports[1]), U32(2), U32(protocol)]);
         values.extend([10, 0, 0, 1, 10, 0, 0, 2].map(U8));
         values.extend([U8(0); 32]);
         self.0.push((0, time, values));
@@ -201,6 +206,36 @@ fn a_connection_from_before_is_there_without_a_peer_until_its_state_changes() {
     let sockets = Sockets::default().there(7, "server").bytes(100, 7, 0x71, false, 9, 0);
     let report = sockets.state(200, 7, 0x71, [1, 4], [80, 4000]).report(TimeRange::ALL, By::Peer);
     assert_eq!(report.rows[0].peer, Some(Peer::Address("10.0.0.2:4000".parse().unwrap())));
+}
+
+#[test]
+fn a_connection_from_before_that_closes_was_closed_by_the_end_that_its_state_says() {
+    for (states, fate) in [
+        (&[[4, 5], [5, 7]][..], Fate::ClosedHere),
+        (&[[5, 7]], Fate::ClosedHere),
+        (&[[11, 7]], Fate::ClosedHere),
+        (&[[9, 7]], Fate::ClosedThere),
+        (&[[8, 9]], Fate::ClosedThere),
+    ] {
+        let sockets = (100..).zip(states).fold(Sockets::default(), |sockets, (time, &states)| {
+            sockets.state(time, 7, 0x71, states, [80, 4000])
+        });
+        let report = sockets.report(TimeRange::ALL, By::Connection);
+        let [row] = report.rows.as_slice() else { panic!("{:?}", report.rows) };
+        let is_open = states.last().is_some_and(|states| states[1] != 7);
+        assert_eq!((row.fate, row.sums.open), (Some(fate), u64::from(is_open)), "{states:?}");
+    }
+}
+
+#[test]
+fn states_of_other_protocols_are_not_connections_of_tcp() {
+    let sockets = [132, 262].into_iter().fold(pair(), |sockets, protocol| {
+        let of = (5, u64::from(protocol));
+        let sockets = sockets.state_of(protocol, 600, of, [7, 2], [0, 80]);
+        sockets.state_of(protocol, 610, of, [2, 1], [4003, 80])
+    });
+    let report = sockets.report(TimeRange::ALL, By::Connection);
+    assert_eq!((report.all.connections, report.all.connect.count), (2, 1));
 }
 
 #[test]
