@@ -41,6 +41,8 @@ export class EventList {
 	rows: ListedRecord[] = [];
 	/** What the rows are of. */
 	of: ListOf | undefined;
+	/** What they are to be of: the answer may still come. */
+	wanted: ListOf | undefined;
 	/** There are none in front of the first row, or behind the last one. */
 	isBegin = true;
 	isEnd = true;
@@ -53,6 +55,9 @@ export class EventList {
 	/** Counted, so that only the answer to the latest question is taken. */
 	private asks = 0;
 	private isAsking = false;
+	/** The last answer on what is in front, or behind, had nothing, though there may be more: only who scrolls on asks again. */
+	private isStuckEarlier = false;
+	private isStuckLater = false;
 
 	constructor(
 		private readonly fetch: (asked: RecordsAsked) => Promise<RecordLines>,
@@ -71,19 +76,23 @@ export class EventList {
 		return this.rows[this.cursor];
 	}
 
-	/** Lists records of this from a time on; without one from the begin. */
-	async show(of: ListOf, place?: number): Promise<void> {
-		const ask = ++this.asks;
+	/** Not all that is asked for was found. */
+	get isStuck(): boolean {
+		return this.isStuckEarlier || this.isStuckLater;
+	}
+
+	/** Lists records of this from a time on; without one from the begin. Returns false if something else was asked for meanwhile. */
+	async show(of: ListOf, place?: number): Promise<boolean> {
+		const ask = this.asksFor(of);
 		const { chosen } = this;
 		const { from, to } = of.range;
 		// Where the list was, or at least the record that keys have moved to.
 		const begins = [place, chosen?.time].find((it) => it !== undefined && it > from && it < to);
-		this.isAsking = true;
 		try {
 			const begin = begins ?? from;
 			const answer = await this.fetch({ ...of, range: { from: begin, to }, limit: PAGE, nth: 0, isLast: false });
 			if (ask !== this.asks) {
-				return;
+				return false;
 			}
 			this.of = of;
 			this.error = "";
@@ -94,49 +103,76 @@ export class EventList {
 			this.cursor = chosen ? this.rows.findIndex((it) => it.time === chosen.time && it.nth === chosen.nth) : -1;
 		} catch (error) {
 			if (ask !== this.asks) {
-				return;
+				return false;
 			}
-			this.of = of;
-			this.rows = [];
-			this.isBegin = this.isEnd = true;
-			this.top = 0;
-			this.cursor = -1;
-			this.error = error instanceof Error ? error.message : String(error);
+			this.empty(of, error instanceof Error ? error.message : String(error));
 			this.failed(error);
 		}
 		this.isAsking = false;
 		this.scrollTo(this.top);
+		return true;
+	}
+
+	/** Lists nothing, and says why. */
+	refuse(of: ListOf, why: string): void {
+		this.asksFor(of);
+		this.isAsking = false;
+		this.empty(of, why);
+		this.changed();
+	}
+
+	/** Begins to list something; answers to what was asked before come too late. */
+	private asksFor(of: ListOf): number {
+		this.wanted = of;
+		this.isAsking = true;
+		this.isStuckEarlier = this.isStuckLater = false;
+		return ++this.asks;
+	}
+
+	private empty(of: ListOf, why: string): void {
+		this.of = of;
+		this.rows = [];
+		this.isBegin = this.isEnd = true;
+		this.top = 0;
+		this.cursor = -1;
+		this.error = why;
 	}
 
 	/** Goes to the first records, with the cursor. */
 	async begin(): Promise<void> {
-		if (this.of) {
+		if (this.wanted) {
 			this.cursor = -1;
-			await this.show(this.of);
-			this.choose(this.rows.length > 0 ? 0 : -1);
+			if (await this.show(this.wanted)) {
+				this.choose(this.rows.length > 0 ? 0 : -1);
+			}
 		}
 	}
 
 	/** Goes to the last records. */
 	async end(): Promise<void> {
-		const of = this.of;
+		const of = this.wanted;
 		if (!of) {
 			return;
 		}
-		const ask = ++this.asks;
-		this.isAsking = true;
+		const ask = this.asksFor(of);
 		try {
 			const to = Math.ceil(of.range.to) + 1;
 			const answer = await this.fetch({ ...of, range: { from: of.range.from, to }, limit: PAGE, nth: 0, isLast: true });
 			if (ask !== this.asks) {
 				return;
 			}
+			this.of = of;
+			this.error = "";
 			this.rows = this.numbered(answer, of.side, undefined, answer.nth ?? 0);
 			this.isBegin = !answer.cut;
 			this.isEnd = true;
 			this.cursor = this.rows.length - 1;
 			this.top = Number.MAX_SAFE_INTEGER;
 		} catch (error) {
+			if (ask !== this.asks) {
+				return;
+			}
+			this.empty(of, error instanceof Error ? error.message : String(error));
 			this.failed(error);
 		}
 		this.isAsking = false;
@@ -144,12 +180,14 @@ export class EventList {
 	}
 
 	scrollTo(top: number): void {
+		this.isStuckLater &&= top <= this.top;
+		this.isStuckEarlier &&= top >= this.top;
 		this.top = Math.max(Math.min(top, this.rows.length * ROW_HEIGHT - this.height), 0);
 		const first = this.top / ROW_HEIGHT;
 		if (this.rows.length > 0 && !this.isAsking) {
-			if (!this.isEnd && first + this.height / ROW_HEIGHT > this.rows.length - NEAR) {
+			if (!this.isEnd && !this.isStuckLater && first + this.height / ROW_HEIGHT > this.rows.length - NEAR) {
 				void this.more(true);
-			} else if (!this.isBegin && first < NEAR) {
+			} else if (!this.isBegin && !this.isStuckEarlier && first < NEAR) {
 				void this.more(false);
 			}
 		}
@@ -198,23 +236,30 @@ export class EventList {
 			if (ask !== this.asks) {
 				return;
 			}
+			const found = this.numbered(answer, of.side, isLater ? edge.time : undefined, isLater ? nth : (answer.nth ?? 0));
+			// The same question would have the same answer, again and again.
+			const isStuck = found.length === 0 && answer.cut;
 			if (isLater) {
-				this.rows.push(...this.numbered(answer, of.side, edge.time, nth));
+				this.rows.push(...found);
 				this.isEnd = !answer.cut;
+				this.isStuckLater = isStuck;
 				const over = Math.max(this.rows.length - KEPT, 0);
 				this.rows.splice(0, over);
 				this.isBegin &&= over === 0;
 				this.moveBy(-over);
 			} else {
-				const before = this.numbered(answer, of.side, undefined, answer.nth ?? 0);
-				this.rows.unshift(...before);
+				this.rows.unshift(...found);
 				this.isBegin = !answer.cut;
-				this.moveBy(before.length);
+				this.isStuckEarlier = isStuck;
+				this.moveBy(found.length);
 				this.isEnd &&= this.rows.length <= KEPT;
 				this.rows.length = Math.min(this.rows.length, KEPT);
 				this.cursor = this.cursor < this.rows.length ? this.cursor : -1;
 			}
 		} catch (error) {
+			if (ask !== this.asks) {
+				return;
+			}
 			// What is here stays; it is asked again when it is scrolled again.
 			this.isAsking = false;
 			this.failed(error);

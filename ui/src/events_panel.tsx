@@ -71,8 +71,7 @@ export function Events({ state }: { state: State }) {
 function List({ state }: { state: State }) {
 	const { list } = state;
 	const place = useRef<HTMLDivElement>(null);
-	const of = list.of;
-	const { range, side, filter } = of ?? { range: state.range, side: 0 as const, filter: "" };
+	const { range, side, filter } = list.of ?? { range: state.range, side: 0 as const, filter: "" };
 	const overview = side === 1 ? state.overview?.other : state.overview;
 	const shift = state.shiftOf(side);
 	const density = useMemo(() => overview && new Density(overview, range, shift), [overview, range.from, range.to, shift]);
@@ -114,6 +113,7 @@ function List({ state }: { state: State }) {
 			<p>
 				{number} in the {length(range.to - range.from)} that {state.selection ? "are selected" : "are in view"}
 				{list.rows.length === 0 && !isWhole && ". Nothing was found within 5 s, or a record has more than 1 MiB: zoom in, or filter"}
+				{list.isStuck && ". No more was found within 5 s, or a record has more than 1 MiB: scroll on to search again, zoom in, or filter"}
 			</p>
 			<div class="listing">
 				<div
@@ -175,8 +175,8 @@ function List({ state }: { state: State }) {
 						value={Math.round(share * STEPS)}
 						onInput={(event) => {
 							const wanted = Number(event.currentTarget.value) / STEPS;
-							if (of) {
-								void (wanted >= 1 ? list.end() : list.show(of, density.time(wanted)));
+							if (list.wanted) {
+								void (wanted >= 1 ? list.end() : wanted <= 0 ? list.begin() : list.show(list.wanted, density.time(wanted)));
 							}
 						}}
 					/>

@@ -137,6 +137,48 @@ test("an answer that comes late is not that of a later question", async () => {
 	assert.deepEqual(list.rows.map((it) => it.record.name), ["two"]);
 });
 
+test("keys to the end and to the begin while a filter is asked for are of that filter", async () => {
+	const waiting: { asked: RecordsAsked; answer: (answer: RecordLines) => void }[] = [];
+	const list = newList((asked) => new Promise((answer) => waiting.push({ asked, answer })));
+	const answer = (name: string) => waiting.pop()?.answer({ lines: `{"time":"5","name":"${name}"}\n`, cut: false });
+	const first = list.show(OF);
+	answer("one");
+	await first;
+	for (const go of [() => list.end(), () => list.begin()]) {
+		void list.show({ ...OF, filter: "two" });
+		const gone = go();
+		assert.equal(waiting[waiting.length - 1]?.asked.filter, "two");
+		answer("two");
+		await gone;
+		assert.deepEqual([list.of?.filter, ...list.rows.map((it) => it.record.name)], ["two", "two"]);
+		list.refuse({ ...OF, filter: "three" }, "none");
+		assert.deepEqual([list.of?.filter, list.error, list.rows.length], ["three", "none", 0]);
+	}
+});
+
+test("where nothing was found in time, it is asked for again only when somebody scrolls on", async () => {
+	let asked = 0;
+	let isFound = false;
+	const list = newList(async (of) => {
+		asked++;
+		assert.ok(asked < 100, "it is asked for without end");
+		return of.nth === 0 && !of.isLast ? { ...answerOf({ ...of, limit: 5 }), cut: true } : isFound ? answerOf(of) : { lines: "", cut: true };
+	});
+	await list.show(OF, 3_000);
+	await settled();
+	assert.deepEqual([list.rows.length, asked, list.isStuck], [5, 3, true]);
+	list.scrollTo(list.top);
+	await settled();
+	assert.equal(asked, 3);
+	isFound = true;
+	list.scrollTo(list.top - 1);
+	await settled();
+	assert.deepEqual([list.rows.length, asked], [5 + PAGE, 4]);
+	list.scrollTo(1e9);
+	await settled();
+	assert.deepEqual([list.rows.length, asked, list.isStuck], [5 + 2 * PAGE, 5, false]);
+});
+
 test("what cannot be answered is said, and more is asked for again", async () => {
 	let fails = true;
 	const list = newList(async (asked) => {
