@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
 import { Drawer, Help, KIND_NAMES } from "./panels";
 import { SideName } from "./parts";
-import { type Band, type Row, rowAt } from "./track_rows";
+import { type Band, fits, isUnknown, type Row, rowAt } from "./track_rows";
 import { PairApi, sideOf } from "./trace_pair";
 import type { Api, Meta } from "./api";
 import { SavedApi } from "./saved_page";
@@ -457,6 +457,7 @@ function Page({ api }: { api: Api }) {
 	const at = pointer ? timeAt(pointer.x) : undefined;
 	// What is no name of a process or thread may be one of an event.
 	const isNothing = state.search.trim() !== "" && !api.isSaved && state.rows.every((row) => row.isPinned);
+	const isHidden = isNothing && state.groups.some((group) => group.members.some((it) => fits(group, it, state.search) && !isUnknown(it)));
 	const searchEvents = () => {
 		const { search } = state;
 		state.setSearch("");
@@ -616,7 +617,21 @@ function Page({ api }: { api: Api }) {
 			<nav class="names" aria-label="Processes and threads">
 				{isNothing && (
 					<div class="nothing" role="status">
-						<p>No process, thread, CPU or disk has “{state.search}” in its name or number.</p>
+						<p>
+							{isHidden ? "Only hidden rows have" : "No process, thread, CPU or disk has"} “{state.search}” in{" "}
+							{isHidden ? "their names or numbers" : "its name or number"}.
+						</p>
+						{isHidden && (
+							<button
+								type="button"
+								onClick={() => {
+									state.setOnlyMine(false);
+									state.arrange((it) => it.showAll());
+								}}
+							>
+								Show all rows
+							</button>
+						)}
 						<button type="button" onClick={searchEvents}>
 							Search events for it
 						</button>{" "}

@@ -1,5 +1,6 @@
 // Which rows the user wants to see, on top, or to have reports of.
 
+import type { Side } from "./api";
 import type { Group } from "./track_rows";
 
 /** Tracks that are asked for at once: their numbers are in one address. */
@@ -88,10 +89,19 @@ export function tracksOf(groups: Group[], keys: ReadonlySet<string>): number[] {
 	return members.flatMap((it) => it.tracks.map((track) => track.id));
 }
 
+/** The filter for records of rows of one of two traces; without a row the filter as it is. Undefined: no filter selects those rows. */
+export function filterOf(groups: Group[], keys: ReadonlySet<string>, side: Side, filter: string): string | undefined {
+	if (keys.size === 0) {
+		return filter;
+	}
+	const of = conditionOf(groups, keys, side);
+	return of === "" ? undefined : filter.trim() === "" ? of : `(${filter}) && ${of}`;
+}
+
 /** A filter that selects the records of rows: those that their threads made or that wake them, or that were made on their CPUs. */
-export function conditionOf(groups: Group[], keys: ReadonlySet<string>): string {
+function conditionOf(groups: Group[], keys: ReadonlySet<string>, side: Side): string {
 	const numbers: Record<"tid" | "cpu" | "pid", Set<number>> = { tid: new Set(), cpu: new Set(), pid: new Set() };
-	for (const group of keys.size === 0 ? [] : groups) {
+	for (const group of groups.filter((group) => group.side === side)) {
 		for (const member of group.members) {
 			if (!keys.has(member.key)) {
 				continue;

@@ -24,13 +24,13 @@ import { Hits } from "./hits";
 import { isGone, whatToDo } from "./server_gone";
 import { Folds, foldsOf } from "./folds";
 import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./trace_pair";
-import { conditionOf, RowChoice, tracksOf as tracksOfRows } from "./row_choice";
+import { filterOf, RowChoice, tracksOf as tracksOfRows } from "./row_choice";
 import { type Group, groupsOf, type Member, memberOf, nameVirtualCpus, type Row, rowAt, rowsOf } from "./track_rows";
 import { tracksOf } from "./critical_path";
 import type { Compared } from "./panel_data";
 import { DARK, LIGHT, type Theme } from "./theme";
 import { Tiles } from "./tiles";
-import { followed, kept, panned, type Range, zoomed } from "./time";
+import { followed, kept, panned, type Range, toggled, zoomed } from "./time";
 
 export type Tab = "details" | "selection" | "events" | "diff";
 
@@ -674,6 +674,7 @@ export class State {
 
 	async choose(track: number, time: number): Promise<void> {
 		const of = ++this.choices;
+		this.asking++;
 		try {
 			const slice = await this.api.slice(track, time);
 			if (of !== this.choices) {
@@ -687,9 +688,11 @@ export class State {
 			}
 			this.tab = "details";
 			this.toAddress();
-			this.changed();
 		} catch (error) {
 			this.fail(error);
+		} finally {
+			this.asking--;
+			this.changed();
 		}
 	}
 
@@ -736,9 +739,7 @@ export class State {
 		this.selection = range;
 		if (isComplete) {
 			this.setReport(undefined);
-			if (range) {
-				this.tab = this.tab === "events" ? "events" : "selection";
-			}
+			this.tab = !range || this.tab === "events" ? this.tab : "selection";
 			this.toAddress();
 			void this.refresh();
 		}
@@ -765,16 +766,18 @@ export class State {
 		this.asking++;
 		try {
 			if (this.tab === "selection") {
-				const key = [this.asked.from, this.asked.to, this.shift, this.meta?.records, ...this.choice.picked].join("/");
+				const [{ from, to }, { picked }] = [this.asked, this.choice];
+				const tracks = new Set(tracksOfRows(this.groups, picked));
+				// Which tracks the rows of an address have is not known before there are tracks.
+				const key = [from, to, this.shift, this.meta?.records, ...picked, ...tracks].join("/");
 				if (this.sumsOf !== key) {
 					this.sumsOf = key;
-					const { from, to } = this.asked;
-					const tracks = tracksOfRows(this.groups, this.choice.picked);
-					const [sums, sliceSums] = await Promise.all([this.api.sums(from, to), this.api.slices(from, to, tracks)]);
+					const isNone = picked.size > 0 && tracks.size === 0;
+					const [sums, slices] = isNone ? [[], undefined] : await Promise.all([this.api.sums(from, to), this.api.slices(from, to, [...tracks])]);
 					// The range may be another one by now: its own answer comes later.
 					if (this.sumsOf === key) {
-						this.sums = tracks.length > 0 ? sums.filter((it) => tracks.includes(it.track)) : sums;
-						this.sliceSums = sliceSums;
+						this.sums = picked.size > 0 ? sums.filter((it) => tracks.has(it.track)) : sums;
+						this.sliceSums = slices;
 					}
 				}
 			}
@@ -795,9 +798,13 @@ export class State {
 
 	/** Lists the records again, at the place where the list is. */
 	private async relist(): Promise<void> {
-		const of = conditionOf(this.groups, this.choice.picked);
-		const filter = of === "" || this.filter.trim() === "" ? of + this.filter : `(${this.filter}) && ${of}`;
-		await this.list.show({ range: { ...this.asked }, filter, side: this.side }, this.place ?? this.list.place);
+		const filter = filterOf(this.groups, this.choice.picked, this.side, this.filter);
+		const of = { range: { ...this.asked }, filter: filter ?? "", side: this.side };
+		if (filter === undefined) {
+			this.list.refuse(of, "The selected rows are of no thread, CPU or process of this trace, whose records could be listed");
+			return;
+		}
+		await this.list.show(of, this.place ?? this.list.place);
 		this.place = undefined;
 	}
 
@@ -875,14 +882,7 @@ export class State {
 	}
 
 	mark(time: number): void {
-		const near = this.folds.length(this.range) / 200;
-		const known = this.marks.findIndex((it) => Math.abs(it - time) < near);
-		if (known >= 0) {
-			this.marks.splice(known, 1);
-		} else {
-			this.marks.push(Math.round(time));
-			this.marks.sort((a, b) => a - b);
-		}
+		this.marks = toggled(this.marks, time, this.folds.length(this.range) / 200);
 		this.toAddress();
 		this.changed();
 	}

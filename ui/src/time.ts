@@ -63,6 +63,12 @@ export function followed(range: Range, before: Range, bounds: Range): Range {
 	return { from: range.from + by, to: range.to + by };
 }
 
+/** The times without one that is near this time; if there is none, with this time besides. */
+export function toggled(times: number[], time: number, near: number): number[] {
+	const known = times.findIndex((it) => Math.abs(it - time) < near);
+	return known >= 0 ? times.toSpliced(known, 1) : [...times, Math.round(time)].sort((a, b) => a - b);
+}
+
 const UNITS: [number, string][] = [
 	[1e9, "s"],
 	[1e6, "ms"],

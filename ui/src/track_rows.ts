@@ -222,7 +222,7 @@ export interface Shown {
 }
 
 /** Whether the trace says nothing of a thread but that it is there. */
-function isUnknown(member: Member): boolean {
+export function isUnknown(member: Member): boolean {
 	const [track, ...more] = member.tracks;
 	return track?.kind === "thread" && more.length === 0 && track.sums.every((sum, kind) => (kind === UNKNOWN) === sum > 0);
 }

@@ -5,6 +5,7 @@ import test from "node:test";
 import { NoAnswer, Refused, type Side, type Slice } from "../src/api";
 import { OTHER, PairApi } from "../src/trace_pair";
 import { State } from "../src/state";
+import { groupsOf } from "../src/track_rows";
 
 // What the state asks of a browser.
 let reloads = 0;
@@ -154,6 +155,28 @@ test("that a filter selects nothing is said only where all was searched", async 
 	await api.answer("one of 1", { lines: "", cut: false });
 	await none;
 	assert.equal(state.shift, 0);
+});
+
+test("reports and lists of rows are of those rows only: not of all before they are known, and not of the other trace", async () => {
+	const { api, state } = pair();
+	const sums = (...tracks: number[]) => tracks.map((track) => ({ track, sums: [1] }));
+	state.choice.picked.add("a/thread-7");
+	state.setTab("selection");
+	await settled();
+	assert.deepEqual([state.sums, state.sliceSums], [[], undefined]);
+	const track = { id: 3, kind: "thread", group: "a", title: "a", label: "a", tid: 7, pid: 7, depth: 0, sums: [1] };
+	state.groups = groupsOf([track as never]);
+	void state.refresh();
+	await api.answer("sums from 0", sums(3, 4));
+	await api.answer("slices from 0", { rows: [], cut: false });
+	assert.deepEqual(state.sums?.map((it) => it.track), [3]);
+	state.setTab("events");
+	await api.answer("tid in {7} of 0", lines(1));
+	assert.equal(state.list.rows.length, 1);
+	state.setSide(1);
+	await settled();
+	assert.match(state.list.error, /of no thread, CPU or process of this trace/);
+	assert.deepEqual([state.list.rows.length, api.waiting.length], [0, 0]);
 });
 
 /** A state whose first trace is recorded and has no record until the second answer, with its shift at each one. */
