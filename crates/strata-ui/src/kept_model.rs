@@ -60,6 +60,10 @@ pub fn keep(
         Ok(offset)
     };
     let index = index_of(model, identity, &mut keep)?;
+    if index.len() as u64 > INDEX_MAX {
+        // It would not be read again.
+        return Err(io::ErrorKind::StorageFull.into());
+    }
     waiting.extend_from_slice(&index);
     may_grow(written + waiting.len() as u64)?;
     file.write_all_at(&waiting, written)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use strata_analyze::counters::{roles as counter_roles, CounterRule};
 use strata_analyze::debug_info::is_sample;
 use strata_ctf::read::{
-    Discarded, DiscardedKind, Event, Events, Follow, Message, Reader, TimeRange,
+    DamageKind, Discarded, DiscardedKind, Event, Events, Follow, Message, Reader, TimeRange,
 };
 use strata_timeline::span_roles;
 use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline, World};
@@ -48,6 +48,8 @@ pub struct Model {
     pub damage: Vec<String>,
     /// Number of places that cannot be read.
     pub damages: u64,
+    /// True if the system refused to read a place, which it may let be read the next time.
+    pub is_refused: bool,
     /// Number of event records that were read.
     pub records: u64,
     /// Number of event records that were discarded.
@@ -81,6 +83,7 @@ impl Model {
             streams: Sources::new(reader).streams,
             damage: Vec::new(),
             damages: 0,
+            is_refused: false,
             records: 0,
             discarded: 0,
             packets: 0,
@@ -133,6 +136,7 @@ impl Model {
             }
             Message::Discarded(discarded) => self.discarded(&discarded),
             Message::Damage(damage) => {
+                self.is_refused |= matches!(damage.what, DamageKind::Unreadable { .. });
                 if !damage.is_note() && !damage.is_remark() {
                     self.damages += 1;
                     if self.damage.len() < DAMAGE_MAX {
@@ -302,6 +306,8 @@ impl SharedModel {
         model.is_live = is_live;
         model.damage.extend(reader.damage().iter().map(ToString::to_string).take(DAMAGE_MAX));
         model.damages = reader.damage().len() as u64;
+        let mut all = reader.damage().iter();
+        model.is_refused = all.any(|damage| matches!(damage.what, DamageKind::Unreadable { .. }));
     }
 
     /// Ends the slices that are open at the end of the trace.

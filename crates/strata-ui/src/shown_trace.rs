@@ -156,7 +156,8 @@ impl Shown {
         let Some((cache, identity)) = &self.kept_in else { return };
         let is_worth_it = {
             let model = self.model.look();
-            model.is_done && model.records >= KEPT_RECORDS && model.maker.failure.is_none()
+            let is_whole = model.is_done && model.maker.failure.is_none() && !model.is_refused;
+            is_whole && model.records >= KEPT_RECORDS
         };
         let is_same =
             || identity_of(&self.readers.get(false), &self.counters).as_ref() == Some(identity);
@@ -233,6 +234,9 @@ fn identity_of(reader: &Reader, counters: &[CounterRule]) -> Option<String> {
     for stream in reader.streams() {
         stream.files().iter().try_for_each(|path| add(path))?;
     }
+    // A file may have grown since the reader was opened, which reads no more than it had then.
+    let bytes = reader.streams().iter().map(|stream| stream.bytes().to_string());
+    text.extend(bytes.map(|bytes| bytes + " "));
     Some(text)
 }
 

@@ -80,6 +80,7 @@ impl TileCache {
             };
             at.push(name);
             let is_last = at == path;
+            let is_above = path.parent() == Some(at.as_path());
             // A user may have a link in the own home; root follows none that somebody else could have made.
             folder = match enter(&folder, name, is_root || is_last, is_last) {
                 Err(Errno::LOOP | Errno::NOTDIR) => {
@@ -98,6 +99,12 @@ impl TileCache {
             };
             if is_root || is_last {
                 check(&fstat(&folder)?, owner, is_last).map_err(|text| failed(&at, text))?;
+            }
+            // What is nobody's is every program's that runs as nobody, where it can be reached.
+            if is_root && is_above && status.st_mode & 0o011 != 0 {
+                let mode = status.st_mode & 0o7777;
+                let text = format!("others may enter it (mode {mode:04o}): chmod 700");
+                return Err(failed(&at, text));
             }
         }
         Ok(TileCache { folder })
@@ -161,7 +168,11 @@ impl TileCache {
     /// Removes files that were not used for long, and the oldest ones until `more` bytes fit.
     fn remove_old(&self, now: SystemTime, more: u64) -> io::Result<()> {
         for name in too_old(self.entries()?, now, more) {
-            unlinkat(&self.folder, &name, AtFlags::empty())?;
+            match unlinkat(&self.folder, &name, AtFlags::empty()) {
+                // Another server has removed it.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     }
@@ -367,6 +378,9 @@ mod tests {
             assert_eq!(own.metadata().unwrap().uid(), NOBODY);
             assert_eq!(path.join("root/strata").metadata().unwrap().uid(), 0);
             assert!(TileCache::open_in(&own, true).is_ok());
+            std::fs::set_permissions(path.join("root/strata"), PermissionsExt::from_mode(0o755))
+                .unwrap();
+            refused(&own, true, "others may enter it (mode 0755)");
         }
         std::fs::remove_dir_all(&path).unwrap();
     }
