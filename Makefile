@@ -34,7 +34,7 @@ STACK := tools/unchanged probe/kernel ring/include abi/include crates/strata-ker
 # release. CONTRIBUTING.md says which faults are found later for it.
 NIGHTLY := (cross-run|CHECK=(model|step|spin|guest)|vm/(arm64|boot|guests|kernel|module)|fuzz/run|--once)
 # And what `make quick` runs: what is said of the text, tests of one process, and recordings that wait for no time.
-QUICK := (gate/(format|golden|invariants|json|levels|links|page|prose|ring_api|rust_|shell_syntax|sleep|words)|build/ring/test/(at_once|client|config|iterate|malicious|memory|open|read|record|recover)\b|e2e/(contexts|exit_status|golden|filter|rules|sessions|spans|stats|terminal|view|view_short)$$)
+QUICK := (gate/(format|golden|invariants|json|levels|links|page|prose|ring_api|rust_|shell_syntax|sleep|words)|build/ring/test/(one_section|client|config|iterate|malicious|memory|open|read|record|recover)\b|e2e/(contexts|exit_status|golden|filter|rules|sessions|spans|stats|terminal|view|view_short)$$)
 ONCE ?=
 SAVE ?=
 ONLY ?=

@@ -22,10 +22,10 @@ struct read_argument {
 	uint32_t place, bytes;
 };
 
-/* Looks at argument @i for record_entry_at_once(). Returns 0 if that cannot record it. */
-STRATA_INLINE int is_at_once(struct read_argument *read,
-			     const volatile struct strata_abi_kernel_syscall *s, uint32_t i,
-			     uint64_t argument, uint64_t command)
+/* Looks at argument @i for record_entry_in_place(). Returns 0 if that cannot record it. */
+STRATA_INLINE int is_in_place(struct read_argument *read,
+			      const volatile struct strata_abi_kernel_syscall *s, uint32_t i,
+			      uint64_t argument, uint64_t command)
 {
 	uint32_t kind = s->kind[i];
 
@@ -59,8 +59,8 @@ STRATA_INLINE void write_timeout(unsigned char *to,
 
 /* Records the entry of a call that has CALL_READS. Returns 1 if that is done, or its record discarded. */
 static __attribute__((noinline)) int
-record_entry_at_once(const struct pt_regs *regs, const volatile struct strata_abi_kernel_syscall *s,
-		     uint64_t pid_tgid)
+record_entry_in_place(const struct pt_regs *regs,
+		      const volatile struct strata_abi_kernel_syscall *s, uint64_t pid_tgid)
 {
 	struct read_argument read = { 0, 0, 0 };
 	uint32_t word[AT_ONCE_WORDS] = { 0 };
@@ -73,13 +73,13 @@ record_entry_at_once(const struct pt_regs *regs, const volatile struct strata_ab
 	if (event.contexts ||
 	    (STRATA_ONCE(uint64_t, control.unread) && strata_current()->bpf_storage))
 		return 0;
-	if (!is_at_once(&read, s, 0, strata_arch_argument(regs, 0), 0) ||
-	    !is_at_once(&read, s, 1, strata_arch_argument(regs, 1), 0) ||
-	    !is_at_once(&read, s, 2, strata_arch_argument(regs, 2), 0) ||
-	    !is_at_once(&read, s, 3, strata_arch_argument(regs, 3),
-			strata_arch_argument(regs, 1)) ||
-	    !is_at_once(&read, s, 4, strata_arch_argument(regs, 4), 0) ||
-	    !is_at_once(&read, s, 5, strata_arch_argument(regs, 5), 0))
+	if (!is_in_place(&read, s, 0, strata_arch_argument(regs, 0), 0) ||
+	    !is_in_place(&read, s, 1, strata_arch_argument(regs, 1), 0) ||
+	    !is_in_place(&read, s, 2, strata_arch_argument(regs, 2), 0) ||
+	    !is_in_place(&read, s, 3, strata_arch_argument(regs, 3),
+			 strata_arch_argument(regs, 1)) ||
+	    !is_in_place(&read, s, 4, strata_arch_argument(regs, 4), 0) ||
+	    !is_in_place(&read, s, 5, strata_arch_argument(regs, 5), 0))
 		return 0;
 	bytes = strata_opaque(read.bytes);
 	if (bytes > sizeof(word))
@@ -128,8 +128,8 @@ STRATA_INLINE void write_events(unsigned char *to, const uint32_t *word, uint64_
 
 /* Records the exit of a call that has CALL_GIVES. Returns 1 if that is done, or its record discarded. */
 static __attribute__((noinline)) int
-record_exit_at_once(const unsigned long long *context,
-		    const volatile struct strata_abi_kernel_syscall *s, uint64_t pid_tgid)
+record_exit_in_place(const unsigned long long *context,
+		     const volatile struct strata_abi_kernel_syscall *s, uint64_t pid_tgid)
 {
 	uint32_t which = s->flags / STRATA_ABI_KERNEL_CALL_GIVES_AT & 7,
 		 word[EVENT_WORDS * AT_ONCE_EVENTS] = { 0 };

@@ -701,7 +701,7 @@ STRATA_BODY int record_entry(const unsigned long long *context)
 	if (STRATA_COUNTS)
 		return count_entry(context, call.syscall->entry_id);
 	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_READS &&
-	    record_entry_at_once((const struct pt_regs *)context[0], call.syscall, call.pid_tgid))
+	    record_entry_in_place((const struct pt_regs *)context[0], call.syscall, call.pid_tgid))
 		return 0;
 	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_READS ||
 	    !call.syscall->fixed_bytes && call.syscall->nr_args) {
@@ -749,7 +749,7 @@ STRATA_BODY int record_exit(const unsigned long long *context)
 	if (*(const volatile uint16_t *)(const volatile void *)&call.syscall->exit_kind[0] |
 	    *(const volatile uint32_t *)(const volatile void *)&call.syscall->exit_kind[2]) {
 		if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_GIVES &&
-		    record_exit_at_once(context, call.syscall, call.pid_tgid))
+		    record_exit_in_place(context, call.syscall, call.pid_tgid))
 			return 0;
 		assemble_exit((const struct pt_regs *)context[0], call.nr, (int64_t)context[1]);
 		record_assembled(call.syscall->exit_id);

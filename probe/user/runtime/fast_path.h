@@ -29,31 +29,32 @@ STRATA_INLINE uint64_t header_and_thread(const struct strata_user_channel *chann
 					 const struct strata_abi_user_state *state)
 {
 	const uint16_t *id =
-		(const uint16_t *)(const void *)((const char *)state + channel->at_once.id_at);
+		(const uint16_t *)(const void *)((const char *)state + channel->one_section.id_at);
 
 	return strata_thread_with(__atomic_load_n(id, __ATOMIC_RELAXED));
 }
 
 /* All that a record of @channel's session needs is one critical section. Returns 0, or it has to take the slow path. */
-STRATA_INLINE int strata_user_record_at_once(struct strata_user_channel *channel,
-					     const struct strata_abi_user_state *state,
-					     unsigned char *payload, uint32_t payload_bytes)
+STRATA_INLINE int strata_user_record_in_one_section(struct strata_user_channel *channel,
+						    const struct strata_abi_user_state *state,
+						    unsigned char *payload, uint32_t payload_bytes)
 {
 	const uint64_t both = header_and_thread(channel, state);
 
-	return strata_ring_publish_at_once(channel->config, &channel->at_once.once, (uint32_t)both,
-					   (uint32_t)(both >> 32), conversion(), payload,
-					   payload_bytes);
+	return strata_ring_publish_in_one_section(channel->config, &channel->one_section.once,
+						  (uint32_t)both, (uint32_t)(both >> 32),
+						  conversion(), payload, payload_bytes);
 }
 
 /* Writes a record whose payload of 8 bytes is in a register. */
-STRATA_INLINE int record_word_at_once(const struct strata_user_channel *channel,
-				      const struct strata_abi_user_state *state, uint64_t word)
+STRATA_INLINE int record_word_in_one_section(const struct strata_user_channel *channel,
+					     const struct strata_abi_user_state *state,
+					     uint64_t word)
 {
 	const uint64_t both = header_and_thread(channel, state);
 
-	return strata_ring_publish_word_at_once(&channel->at_once.once, (uint32_t)both,
-						(uint32_t)(both >> 32), conversion(), word);
+	return strata_ring_publish_word_in_one_section(&channel->one_section.once, (uint32_t)both,
+						       (uint32_t)(both >> 32), conversion(), word);
 }
 
 /*
@@ -72,7 +73,7 @@ STRATA_INLINE struct strata_user_channel *common_channel(const struct strata_abi
 		return NULL;
 	/* ACQUIRE pairs with the RELEASE of whoever switched it on, and gave it an id before. */
 	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
-			    channel->at_once.session_bit))
+			    channel->one_section.session_bit))
 		return NULL;
 	return channel;
 }
@@ -84,8 +85,8 @@ STRATA_INLINE int strata_user_record_short(const struct strata_tracepoint *trace
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	struct strata_user_channel *channel = common_channel(state);
 
-	return strata_unlikely(!channel) ||
-	       strata_unlikely(strata_user_record_at_once(channel, state, payload, payload_bytes));
+	return strata_unlikely(!channel) || strata_unlikely(strata_user_record_in_one_section(
+						    channel, state, payload, payload_bytes));
 }
 
 #endif /* STRATA_RUNTIME_FAST_PATH_H */

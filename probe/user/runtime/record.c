@@ -6,7 +6,7 @@
  * case: one session, which publishes by write position. Its channel is strata_mapped.common, or strata_mapped.asked if the
  * session has a filter or contexts. One restartable sequence reserves, copies and publishes.
  *
- *   fast path   strata_user_record_at_once()    one session, sub-buffer with room, conversion of the clock known
+ *   fast path   strata_user_record_in_one_section()    one session, sub-buffer with room, conversion of the clock known
  *      └── -> strata_user_record_otherwise()    a jump, so that the fast path has no frame
  *              ├── record_one       one session with a filter or contexts: asked, then the fast path again
  *              └── record_long      the sub-buffer is full, or the thread was interrupted: publish_long()
@@ -516,7 +516,7 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 			memcpy(end + i, payload + i, 8);
 		end += payload_bytes;
 		memset(end, 0, STRATA_USER_TAILROOM);
-		code = strata_user_record_at_once(channel, state, to, (uint32_t)(end - to));
+		code = strata_user_record_in_one_section(channel, state, to, (uint32_t)(end - to));
 		if (strata_unlikely(code))
 			code = publish_long(channel, state, sessions, to, (uint32_t)(end - to));
 	}
@@ -564,11 +564,12 @@ strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char 
 		return;
 	}
 	/* The fast path may be closed by modes.c. */
-	if (strata_unlikely(!state ||
-			    __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) ==
-				    &strata_no_channel ||
-			    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION ||
-			    strata_user_record_at_once(channel, state, payload, payload_bytes)))
+	if (strata_unlikely(
+		    !state ||
+		    __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) ==
+			    &strata_no_channel ||
+		    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION ||
+		    strata_user_record_in_one_section(channel, state, payload, payload_bytes)))
 		strata_user_record_long(tracepoint, payload, payload_bytes, channel, caller);
 }
 
@@ -621,7 +622,7 @@ strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payl
 
 	if (strata_unlikely(!state || !channel) ||
 	    strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
-			    channel->at_once.session_bit) ||
+			    channel->one_section.session_bit) ||
 	    strata_unlikely(strata_load_relaxed(&channel->session->generation) !=
 			    channel->generation))
 		goto long_way;
@@ -705,7 +706,7 @@ strata_user_record_selected_word(struct strata_tracepoint *tracepoint, uint64_t 
 			  channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION) &&
 	    strata_likely(__atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) !=
 			  &strata_no_channel)) {
-		if (strata_likely(!record_word_at_once(channel, state, word)))
+		if (strata_likely(!record_word_in_one_section(channel, state, word)))
 			return;
 	}
 	strata_user_record_staged_word(tracepoint, word);
@@ -727,7 +728,7 @@ strata_user_record_asked_word(struct strata_tracepoint *tracepoint, uint64_t wor
 
 	if (strata_likely(state && channel && channel->filter) &&
 	    strata_likely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) ==
-			  channel->at_once.session_bit) &&
+			  channel->one_section.session_bit) &&
 	    strata_likely(strata_load_relaxed(&channel->session->generation) ==
 			  channel->generation)) {
 		program = strata_filter_bound_program(channel->filter, state);
@@ -751,7 +752,7 @@ void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word
 	struct strata_user_channel *channel = common_channel(state);
 
 	if (strata_likely(!!channel)) {
-		if (strata_likely(!record_word_at_once(channel, state, word)))
+		if (strata_likely(!record_word_in_one_section(channel, state, word)))
 			return;
 		strata_user_record_staged_word(tracepoint, word);
 		return;

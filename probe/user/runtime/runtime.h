@@ -38,7 +38,7 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #define STRATA_RSEQ_OFFSET strata_rseq_offset
 #endif
 
-#include <strata/ring/at_once.h>
+#include <strata/ring/one_section.h>
 #include <strata/ring/ring.h>
 #include <strata/user/object.h>
 
@@ -93,10 +93,10 @@ struct strata_user_contexts {
  * threads may be using it at any time.
  */
 struct strata_user_channel {
-	_Alignas(STRATA_ABI_RING_PAGE) struct strata_user_short at_once;
+	_Alignas(STRATA_ABI_RING_PAGE) struct strata_user_short one_section;
 	/* Data for the slow path, which a child may be in the middle of. */
 	_Alignas(STRATA_ABI_RING_PAGE) struct strata_ring_channel ring;
-	struct strata_ring_once once;		 /* as .at_once has it */
+	struct strata_ring_once once;		 /* as .one_section has it */
 	uint64_t generation;			 /* of the session slot */
 	int large_header;			 /* record headers are "large" */
 	const struct strata_ring_config *config; /* one of strata_user_configs */

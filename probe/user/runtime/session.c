@@ -51,7 +51,8 @@ static struct strata_user_channel *describe(unsigned char *memory,
 	if (p == MAP_FAILED)
 		return NULL;
 	channel = (struct strata_user_channel *)p;
-	if (strata_syscall(SYS_madvise, &channel->at_once, STRATA_ABI_RING_PAGE, MADV_WIPEONFORK)) {
+	if (strata_syscall(SYS_madvise, &channel->one_section, STRATA_ABI_RING_PAGE,
+			   MADV_WIPEONFORK)) {
 		strata_munmap(p, bytes);
 		return NULL;
 	}
@@ -94,10 +95,10 @@ static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t
 			      channel->session->flags & STRATA_ABI_USER_SESSION_VTID ? 4 : 0,
 			      &channel->session->generation, generation,
 			      &strata_runtime.control->clock_index);
-	channel->at_once.once = channel->once;
-	channel->at_once.id_at =
+	channel->one_section.once = channel->once;
+	channel->one_section.id_at =
 		(uint32_t)(offsetof(struct strata_abi_user_state, ids) + slot * sizeof(uint16_t));
-	channel->at_once.session_bit = channel->session_bit;
+	channel->one_section.session_bit = channel->session_bit;
 	return 0;
 }
 

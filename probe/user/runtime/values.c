@@ -42,7 +42,7 @@ STRATA_INLINE void record_word(struct strata_event_made *event, uint64_t word,
 		__atomic_load_n(&event->tracepoint.state, __ATOMIC_RELAXED);
 	struct strata_user_channel *channel = common_channel(state);
 
-	if (strata_likely(channel && !record_word_at_once(channel, state, word)))
+	if (strata_likely(channel && !record_word_in_one_section(channel, state, word)))
 		return;
 	record_word_otherwise(event, word, caller);
 }

@@ -13,7 +13,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <strata/ring/at_once.h>
+#include <strata/ring/one_section.h>
 #include <strata/ring/counters.h>
 #include <strata/ring/live.h>
 #include <strata/ring/publish.h>
@@ -46,7 +46,7 @@ struct scenario {
 	enum strata_ring_loss_mode loss_mode;
 	enum strata_ring_writers writers;
 	int publish;	    /* STRATA_ABI_RING_BY_* */
-	int at_once;	    /* by position, in one section where it can be; 2: words */
+	int one_section;    /* by position, in one section where it can be; 2: words */
 	int clocked;	    /* records carry time, in 4 bits: whole timestamps happen */
 	unsigned cancels;   /* the first producer's record of this number, from 1, is cancelled */
 	unsigned producers; /* threads */
@@ -88,7 +88,7 @@ static struct {
 static uint64_t model_clock(void)
 {
 	/* Shared between threads, the order of clock reads is part of the execution. */
-	if (now->producers > 1 || now->at_once)
+	if (now->producers > 1 || now->one_section)
 		return mc_add(clock_id, clock_step, __ATOMIC_RELAXED) + clock_step;
 	return plain_clock += clock_step;
 }
@@ -132,25 +132,25 @@ static void record(unsigned char tag, int cancel)
 
 	memset(payload, tag, 16);
 	known.tried++;
-	if (now->at_once == 2) {
+	if (now->one_section == 2) {
 		const uint32_t context = tag * UINT32_C(0x01010101);
 		const struct strata_ring_conversion conversion = { 0, 0, 0, clock_step };
 		struct strata_ring_once once;
 
 		strata_ring_once_init(&once, &config, &streams, 4, &epoch_id, 7, &clock_id);
-		if (strata_ring_publish_word_at_once(&once, tag, context, &conversion,
-						     tag * UINT64_C(0x0101010101010101)) &&
+		if (strata_ring_publish_word_in_one_section(&once, tag, context, &conversion,
+							    tag * UINT64_C(0x0101010101010101)) &&
 		    strata_ring_publish_long(&config, &once, &streams, &event, context, payload))
 			return;
-	} else if (now->at_once) {
+	} else if (now->one_section) {
 		const struct strata_ring_event short_event = { tag, 4, 0 };
 		const uint32_t context = tag * UINT32_C(0x01010101);
 		const struct strata_ring_conversion conversion = { 0, 0, 0, clock_step };
 		struct strata_ring_once once;
 
 		strata_ring_once_init(&once, &config, &streams, 4, &epoch_id, 7, &clock_id);
-		if (strata_ring_publish_at_once(&config, &once, tag, context, &conversion,
-						payload + 4, 4) &&
+		if (strata_ring_publish_in_one_section(&config, &once, tag, context, &conversion,
+						       payload + 4, 4) &&
 		    strata_ring_publish_long(&config, &once, &streams, &short_event, context,
 					     payload + 4))
 			return;
@@ -222,7 +222,7 @@ static void check_records(const unsigned char *content, uint64_t offset, uint64_
 			  uint64_t time, void (*fetch)(void *, const void *, size_t), int count)
 {
 	/* The reader takes context and payload for one. */
-	const uint64_t payload_bytes = now->at_once == 2 ? 12 : 8;
+	const uint64_t payload_bytes = now->one_section == 2 ? 12 : 8;
 	unsigned char head[16], payload[12], last[3] = { 0, 0, 0 };
 	uint64_t whole, i, group;
 

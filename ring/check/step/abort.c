@@ -25,7 +25,7 @@
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__)
 
-/* Sections end as in libstrata.so; ring/test/at_once.c tests the other end. */
+/* Sections end as in libstrata.so; ring/test/one_section.c tests the other end. */
 #define STRATA_RSEQ_STAYS
 #include "records.h"
 #include "machine.h"
@@ -146,7 +146,7 @@ CLIENT(sized_discard, DISCARD, BY_WRITER, 8, test_clock, payload_bytes, STRATA_R
 CLIENT(sized_overwrite, OVERWRITE, BY_WRITER, 8, test_clock, 8, STRATA_RING_HEADER_SIZED)
 CLIENT(loop_overwrite, OVERWRITE, NONE, 8, test_clock, payload_bytes, STRATA_RING_HEADER_SIZED)
 
-/* ---- the same for at_once.h: the clock is the CPU's counter, slowed down to what run.now says ---- */
+/* ---- the same for one_section.h: the clock is the CPU's counter, slowed down to what run.now says ---- */
 
 static struct strata_ring_conversion conversion;
 static const uint64_t conversion_index, epoch;
@@ -223,12 +223,12 @@ static int parse_once_large(const unsigned char *src, uint64_t left, struct stra
 				      &conversion_index);                                          \
 		__builtin_memcpy(&word, memory + STRATA_RING_HEADER_MAX + 4, sizeof(word));        \
 		if (event.payload_bytes == 8 &&                                                    \
-		    !strata_ring_publish_word_at_once(&once, id, id * UINT32_C(0x01010101),        \
-						      &conversion, word))                          \
+		    !strata_ring_publish_word_in_one_section(&once, id, id * UINT32_C(0x01010101), \
+							     &conversion, word))                   \
 			return 0;                                                                  \
-		if (!strata_ring_publish_at_once(&name, &once, id, id * UINT32_C(0x01010101),      \
-						 &conversion, memory + STRATA_RING_HEADER_MAX + 4, \
-						 event.payload_bytes))                             \
+		if (!strata_ring_publish_in_one_section(                                           \
+			    &name, &once, id, id * UINT32_C(0x01010101), &conversion,              \
+			    memory + STRATA_RING_HEADER_MAX + 4, event.payload_bytes))             \
 			return 0;                                                                  \
 		return strata_ring_publish_long(&name, &once, &channel.streams, &event,            \
 						id * UINT32_C(0x01010101),                         \
@@ -252,14 +252,14 @@ static const struct client clients[] = {
 	{ "sized, discard", &sized_discard, write_sized_discard, 128, 0, 1, "wwwwfwrww" },
 	{ "sized, overwrite", &sized_overwrite, write_sized_overwrite, 64, 0, 1, "wwwwbwwfw" },
 	{ "sized, loop, overwrite", &loop_overwrite, write_loop_overwrite, 128, 8, 1, "wwwwwwwww" },
-	{ "at once, discard", &once_discard, write_once_discard, 128, 8, 1, "wwwwwwwwfwrwww" },
-	{ "at once, overwrite", &once_overwrite, write_once_overwrite, 128, 0, 1,
+	{ "one section, discard", &once_discard, write_once_discard, 128, 8, 1, "wwwwwwwwfwrwww" },
+	{ "one section, overwrite", &once_overwrite, write_once_overwrite, 128, 0, 1,
 	  "wwwwwwfwwwwrwww" },
-	{ "at once, whole timestamps", &once_overwrite, write_once_overwrite, 256, 8, QUARTER_WRAP,
-	  "wwwwwwwwwwww" },
-	{ "at once, far apart", &once_discard, write_once_discard, 256, 8, 2 * MOST_OF_WRAP,
+	{ "one section, whole timestamps", &once_overwrite, write_once_overwrite, 256, 8,
+	  QUARTER_WRAP, "wwwwwwwwwwww" },
+	{ "one section, far apart", &once_discard, write_once_discard, 256, 8, 2 * MOST_OF_WRAP,
 	  "wwwww" },
-	{ "at once, large", &once_large, write_once_large, 256, 0, 1, "wwwwwwwwwwww" },
+	{ "one section, large", &once_large, write_once_large, 256, 0, 1, "wwwwwwwwwwww" },
 };
 
 /* Writes a record, then finds its place in the sequence of publication. */

@@ -115,7 +115,7 @@ static const char *publish_kind(const struct descriptor *d)
 
 	for (i = 0; i + 1 < d->length; i++)
 		if (code[i] == 0x0f && code[i + 1] == 0x31) /* rdtsc */
-			return "publish, at once";
+			return "publish, in one section";
 	for (i = 0; i + 1 < d->length; i++)
 		if (code[i] == 0x31 && code[i + 1] == 0xc9) /* xorl %ecx, %ecx */
 			return "publish, loop";
@@ -248,7 +248,7 @@ static const char *publish_kind(const struct descriptor *d)
 
 	for (i = 0; i < d->length; i += 4)
 		if ((*code_at(d->start + i) & ~UINT32_C(31)) == 0xd53be040) /* mrs cntvct_el0 */
-			return "publish, at once";
+			return "publish, in one section";
 	return "publish, loop";
 }
 

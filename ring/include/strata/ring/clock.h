@@ -31,7 +31,7 @@ STRATA_CALLBACK uint64_t strata_clock_monotonic_ns(void)
  * Context: any, a signal handler, too.
  * Ordering: none against memory accesses: enough where one CPU writes, because an interrupt between
  *           the two starts the instruction again.
- * Checked: test: stress at_once; step: abort.
+ * Checked: test: stress one_section; step: abort.
  */
 STRATA_CALLBACK uint64_t strata_clock_cycles(void)
 {

@@ -81,7 +81,7 @@ struct strata_ring_header_bytes {
  * .parse():  the opposite; @available bytes are readable. Returns 0 or -EPROTO. Hostile input.
  *	      NULL where only the client's user knows the records' lengths: then no iterators.
  * .short_bytes, .short_ids: 4 or 6 if the short header of an id below short_ids is the id with the clock's
- *	      low bits above it, as in compact and large: what at_once.h can make. 0: another format.
+ *	      low bits above it, as in compact and large: what one_section.h can make. 0: another format.
  */
 struct strata_ring_header {
 	uint32_t timestamp_bits;

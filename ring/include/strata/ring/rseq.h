@@ -25,7 +25,7 @@
  *
  * A section's descriptor is taken away again when it is left, not lazily: the kernel would look at
  * it after the library with the section was unloaded, and kill the thread. Clients that are never unloaded may define
- * STRATA_RSEQ_STAYS, which at_once_x86_64.h heeds.
+ * STRATA_RSEQ_STAYS, which one_section_x86_64.h heeds.
  *
  * Source: rseq(2); glibc 2.35 and later register each thread.
  */
@@ -93,7 +93,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
  * Returns 1: records can be published by write position; 0: by commit only.
  * Context: any, a signal handler, too. The answer does not change while the process runs.
  * Ordering: none: private memory, constants of libc.
- * Checked: test: record at_once.
+ * Checked: test: record one_section.
  */
 STRATA_INLINE int strata_rseq_available(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once_aarch64.h - the critical section of at_once.h for AArch64. Included by at_once.h only.
+ * one_section_aarch64.h - the critical section of one_section.h for AArch64. Included by one_section.h only.
  *
  * Registers: x9 the stream's line, x10 the channel's first byte, x12 write_count and then where the next byte
  * goes, x13 the size of header and context; x11, x14 to x17 the rest. No vector registers.

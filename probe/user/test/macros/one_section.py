@@ -1,4 +1,4 @@
-"""at_once.py CASES OUTPUT: the names of those cases of fail/cases.c that OUTPUT, of a compiler that was given all of
+"""one_section.py CASES OUTPUT: the names of those cases of fail/cases.c that OUTPUT, of a compiler that was given all of
 them at once, does not settle: they are to be compiled alone.
 
 Settled is a case that ought to be refused in libstrata's own words ("strata: ..."), of which no other case can be the

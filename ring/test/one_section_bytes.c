@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once_bytes.c - the section of at_once.h against the way of publish.h: the same records, at times that are
+ * one_section_bytes.c - the section of one_section.h against the way of publish.h: the same records, at times that are
  * given, leave the same bytes and the same accounts; and what the section refuses, it has not begun to store.
  *
  * On AArch64 under emulation, too (fake_rseq.h). Without restartable sequences there is nothing to compare: skipped.
@@ -90,7 +90,7 @@ static void time_begins(uint64_t ns)
 
 static int publish(const struct strata_ring_config *config, const struct side *side,
 		   const struct strata_ring_once *once, uint32_t id, uint32_t context,
-		   unsigned char *payload, uint32_t n, uint64_t *at_once)
+		   unsigned char *payload, uint32_t n, uint64_t *one_section)
 {
 	const struct strata_ring_event event = { id, n, 0 };
 	uint64_t word;
@@ -101,16 +101,17 @@ static int publish(const struct strata_ring_config *config, const struct side *s
 	 * payload.
 	 */
 	if ((n == 8 && id & 1 &&
-	     !strata_ring_publish_word_at_once(once, id, context, &conversion, word)) ||
-	    !strata_ring_publish_at_once(config, once, id, context, &conversion, payload, n)) {
-		++*at_once;
+	     !strata_ring_publish_word_in_one_section(once, id, context, &conversion, word)) ||
+	    !strata_ring_publish_in_one_section(config, once, id, context, &conversion, payload,
+						n)) {
+		++*one_section;
 		return 0;
 	}
 	return strata_ring_publish_long(config, once, &side->channel.streams, &event, context,
 					payload);
 }
 
-/* Both have the same, but for what only at_once.h needs; of data, what is written of the open sub-buffer. */
+/* Both have the same, but for what only one_section.h needs; of data, what is written of the open sub-buffer. */
 static int compare(const struct strata_ring_config *config, const struct side *a,
 		   const struct side *b)
 {
@@ -159,7 +160,7 @@ static void records(const struct strata_ring_config *config, uint32_t context_by
 	unsigned char *reference = copy + STRATA_RING_HEADER_MAX;
 	struct strata_ring_event event;
 	struct strata_ring_once once;
-	uint64_t now = UINT64_C(1) << 40, at_once = 0;
+	uint64_t now = UINT64_C(1) << 40, one_section = 0;
 	uint32_t i, n, context, full = 0;
 	struct side a, b;
 	int found;
@@ -182,7 +183,7 @@ static void records(const struct strata_ring_config *config, uint32_t context_by
 		memcpy(reference + context_bytes, payload, n + 8);
 		now += i % 70 == 69 ? wrap - 1 + test_random(3) : test_random(1000);
 		time_begins(now);
-		found = publish(config, &a, &once, event.id, context, payload, n, &at_once);
+		found = publish(config, &a, &once, event.id, context, payload, n, &one_section);
 		CHECK(found, ==,
 		      strata_ring_publish(config, &b.channel.streams, &event, reference));
 		full += found == -ENOBUFS;
@@ -199,7 +200,7 @@ static void records(const struct strata_ring_config *config, uint32_t context_by
 	 * The others take the slow path: the first of a sub-buffer, and those with whole ids and
 	 * times.
 	 */
-	CHECK(at_once + full, >, RECORDS / 2);
+	CHECK(one_section + full, >, RECORDS / 2);
 #endif
 	CHECK(full > 0 || config->loss_mode == STRATA_RING_OVERWRITE, ==, 1);
 	strata_ring_channel_close(&a.channel);
@@ -233,9 +234,10 @@ static int try_once(const struct strata_ring_once *once, uint32_t n)
 	uint64_t word;
 
 	memcpy(&word, payload, sizeof(word));
-	return n == 8 ? strata_ring_publish_word_at_once(once, 3, 0x55aa55aa, &conversion, word) :
-			strata_ring_publish_at_once(&compact_discard, once, 3, 0x55aa55aa,
-						    &conversion, payload, n);
+	return n == 8 ? strata_ring_publish_word_in_one_section(once, 3, 0x55aa55aa, &conversion,
+								word) :
+			strata_ring_publish_in_one_section(&compact_discard, once, 3, 0x55aa55aa,
+							   &conversion, payload, n);
 }
 
 /* Whatever the thread suffers meanwhile, it is written in the end. */

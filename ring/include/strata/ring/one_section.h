@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once.h - publishing by write position with the clock inside of the critical section.
+ * one_section.h - publishing by write position with the clock inside of the critical section.
  *
  * publish.h reads the clock in C, and its section finds out whether somebody has written since. Here
  * all that a record needs is one section: the CPU's line, room, clock, header, context, payload,
@@ -60,7 +60,7 @@ struct strata_ring_once {
 };
 
 /**
- * strata_ring_once_init() - set up @once for strata_ring_publish_at_once().
+ * strata_ring_once_init() - set up @once for strata_ring_publish_in_one_section().
  * @config:        writers RSEQ, header compact or large, record_align 1, the CPU's counter as clock.
  * @streams:       one stream for each possible CPU; copied.
  * @context_bytes: 0 or 4, of what goes between header and payload of each record.
@@ -69,7 +69,7 @@ struct strata_ring_once {
  *
  * Context: any.
  * Ordering: none: private memory; @once is given to other threads by a RELEASE of the caller's.
- * Checked: test: at_once.
+ * Checked: test: one_section.
  */
 STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 					 const struct strata_ring_config *config,
@@ -101,11 +101,11 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 }
 
 #if defined(STRATA_RING_MODEL)
-#include <strata/ring/at_once_model.h>
+#include <strata/ring/one_section_model.h>
 #elif defined(STRATA_RSEQ_NATIVE) && defined(__x86_64__) && defined(__OPTIMIZE__)
-#include <strata/ring/at_once_x86_64.h>
+#include <strata/ring/one_section_x86_64.h>
 #elif defined(STRATA_RSEQ_NATIVE) && defined(__aarch64__) && defined(__OPTIMIZE__)
-#include <strata/ring/at_once_aarch64.h>
+#include <strata/ring/one_section_aarch64.h>
 #endif
 
 #if defined(STRATA_RSEQ_HAS_AT_ONCE) && !defined(STRATA_RING_MODEL)
@@ -113,11 +113,11 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
  * Publishes a record by the section of its header's format, which takes header and context in one
  * number. Returns 1 if that happened.
  */
-STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
-					      const struct strata_ring_once *once, uint32_t id,
-					      uint32_t context,
-					      const struct strata_ring_conversion *clock,
-					      const unsigned char *payload, uint64_t n)
+STRATA_INLINE int strata_rseq_publish_in_one_section(const struct strata_ring_config *config,
+						     const struct strata_ring_once *once,
+						     uint32_t id, uint32_t context,
+						     const struct strata_ring_conversion *clock,
+						     const unsigned char *payload, uint64_t n)
 {
 	const uint64_t both = id | (uint64_t)context << 32;
 
@@ -128,7 +128,7 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
 #endif
 
 /**
- * strata_ring_publish_at_once() - write one event record by write position, in one critical section.
+ * strata_ring_publish_in_one_section() - write one event record by write position, in one critical section.
  * @config:      as strata_ring_once_init() was given.
  * @once:        from there.
  * @id:          of the event record.
@@ -141,18 +141,17 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
  * Ordering: the store of write_count is a RELEASE. The clock is read in the same section as write_count, which comes
  *           to its end only without an interruption: times of one stream never go back.
  * Source:   Lockless §4.3.1; docs/decisions/0019.
- * Checked: model: once-* wrap-once; step: abort; test: at_once.
+ * Checked: model: once-* wrap-once; step: abort; test: one_section.
  */
-STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *config,
-					      const struct strata_ring_once *once, uint32_t id,
-					      uint32_t context,
-					      const struct strata_ring_conversion *conversion,
-					      const unsigned char *staging, uint32_t payload_bytes)
+STRATA_INLINE int strata_ring_publish_in_one_section(
+	const struct strata_ring_config *config, const struct strata_ring_once *once, uint32_t id,
+	uint32_t context, const struct strata_ring_conversion *conversion,
+	const unsigned char *staging, uint32_t payload_bytes)
 {
 #ifdef STRATA_RSEQ_HAS_AT_ONCE
 	if (strata_likely(id < once->short_ids) &&
-	    strata_likely(strata_rseq_publish_at_once(config, once, id, context, conversion,
-						      staging, payload_bytes)))
+	    strata_likely(strata_rseq_publish_in_one_section(config, once, id, context, conversion,
+							     staging, payload_bytes)))
 		return 0;
 #else
 	(void)config, (void)once, (void)id, (void)context, (void)conversion;
@@ -162,21 +161,20 @@ STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *c
 }
 
 /**
- * strata_ring_publish_word_at_once() - the same, with a payload of 8 bytes that is in a register.
+ * strata_ring_publish_word_in_one_section() - the same, with a payload of 8 bytes that is in a register.
  * @word: the payload, in memory order.
  *
- * Only for the compact header with a context; others have to go the way of strata_ring_publish_at_once().
+ * Only for the compact header with a context; others have to go the way of strata_ring_publish_in_one_section().
  *
  * Returns 0; or -EAGAIN: nothing has happened.
  * Context: as strata_ring_publish().
- * Ordering: as strata_ring_publish_at_once().
+ * Ordering: as strata_ring_publish_in_one_section().
  * Source:   Lockless §4.3.1; docs/decisions/0033.
- * Checked: model: once-word*; step: abort; test: at_once at_once_bytes.
+ * Checked: model: once-word*; step: abort; test: one_section one_section_bytes.
  */
-STRATA_INLINE int strata_ring_publish_word_at_once(const struct strata_ring_once *once, uint32_t id,
-						   uint32_t context,
-						   const struct strata_ring_conversion *conversion,
-						   uint64_t word)
+STRATA_INLINE int strata_ring_publish_word_in_one_section(
+	const struct strata_ring_once *once, uint32_t id, uint32_t context,
+	const struct strata_ring_conversion *conversion, uint64_t word)
 {
 #ifdef STRATA_RSEQ_HAS_AT_ONCE
 	if (strata_likely(id < once->word_ids) &&
@@ -190,7 +188,7 @@ STRATA_INLINE int strata_ring_publish_word_at_once(const struct strata_ring_once
 }
 
 /*
- * Lets records be published at once up to the end of the sub-buffer that this CPU is filling. The
+ * Lets records be published in one section up to the end of the sub-buffer that this CPU is filling. The
  * frame is stored first: a producer that sees the new limit must not use the frame of the
  * sub-buffer before. Each store is made only while write_count is unchanged; if somebody came
  * between, the next record that finds the limit too low calls this again.
@@ -222,13 +220,13 @@ STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config
 }
 
 /**
- * strata_ring_publish_long() - write one event record that strata_ring_publish_at_once() did not.
+ * strata_ring_publish_long() - write one event record that strata_ring_publish_in_one_section() did not.
  * @staging: has room for the context in front of it, too, which is written there.
  *
  * Returns as strata_ring_publish(); -ESTALE: the condition does not hold any more, and nothing is counted.
  * Context: as strata_ring_publish().
  * Ordering: as strata_ring_publish().
- * Checked: model: once-* wrap-once; step: abort; test: at_once.
+ * Checked: model: once-* wrap-once; step: abort; test: one_section.
  */
 STRATA_INLINE int strata_ring_publish_long(const struct strata_ring_config *config,
 					   const struct strata_ring_once *once,

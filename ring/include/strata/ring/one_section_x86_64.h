@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once_x86_64.h - the critical section of at_once.h for x86-64. Included by at_once.h only.
+ * one_section_x86_64.h - the critical section of one_section.h for x86-64. Included by one_section.h only.
  *
  * Registers: r8 the stream's line, rcx the conversion's index and then where the next byte goes, rax and rdx the rest:
  * none that a function's first two arguments come in. The frame of a section is the one of rseq_x86_64.h.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once_model.h - the critical section of at_once.h in the form that the model checker executes. Included by
- * at_once.h only.
+ * one_section_model.h - the critical section of one_section.h in the form that the model checker executes. Included by
+ * one_section.h only.
  *
  * One step for the threads of the same CPU, in which it reads, decides and stores, as the section does: what it
  * reads is the latest, unless it is aborted. The clock is the atomic object *index, which each reading moves on by
@@ -12,7 +12,7 @@
 
 #define STRATA_RSEQ_HAS_AT_ONCE 1
 
-struct strata_rseq_model_at_once {
+struct strata_rseq_model_in_one_section {
 	const struct strata_ring_config *config;
 	const struct strata_ring_once *once;
 	const unsigned char *payload;
@@ -23,7 +23,8 @@ struct strata_rseq_model_at_once {
 
 STRATA_FUNC void strata_rseq_model_touches(void *data, uint32_t cpu, struct mc_rseq_outcome *may)
 {
-	const struct strata_rseq_model_at_once *m = (const struct strata_rseq_model_at_once *)data;
+	const struct strata_rseq_model_in_one_section *m =
+		(const struct strata_rseq_model_in_one_section *)data;
 	const struct strata_ring_once *once = m->once;
 	const struct strata_ring_stream *s = &once->streams->stream[cpu < once->nr ? cpu : 0];
 	const struct strata_abi_ring_stream *line = s->shared;
@@ -55,7 +56,8 @@ STRATA_FUNC void strata_rseq_model_store(struct mc_rseq_outcome *does, uint64_t 
 
 STRATA_FUNC int strata_rseq_model_compute(void *data, uint32_t cpu, struct mc_rseq_outcome *does)
 {
-	struct strata_rseq_model_at_once *m = (struct strata_rseq_model_at_once *)data;
+	struct strata_rseq_model_in_one_section *m =
+		(struct strata_rseq_model_in_one_section *)data;
 	const struct strata_ring_once *once = m->once;
 	const uint32_t short_bytes = m->config->header.short_bytes;
 	const struct strata_abi_ring_stream *line;
@@ -91,7 +93,7 @@ STRATA_FUNC int strata_rseq_model_compute(void *data, uint32_t cpu, struct mc_rs
 	return 1;
 }
 
-STRATA_INLINE int strata_rseq_model_at_once(struct strata_rseq_model_at_once *m)
+STRATA_INLINE int strata_rseq_model_in_one_section(struct strata_rseq_model_in_one_section *m)
 {
 	const struct mc_rseq_section section = { strata_rseq_model_touches,
 						 strata_rseq_model_compute, m, *m->once->index };
@@ -99,18 +101,18 @@ STRATA_INLINE int strata_rseq_model_at_once(struct strata_rseq_model_at_once *m)
 	return mc_rseq_section(&section);
 }
 
-STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
-					      const struct strata_ring_once *once, uint32_t id,
-					      uint32_t context,
-					      const struct strata_ring_conversion *clock,
-					      const unsigned char *payload, uint64_t n)
+STRATA_INLINE int strata_rseq_publish_in_one_section(const struct strata_ring_config *config,
+						     const struct strata_ring_once *once,
+						     uint32_t id, uint32_t context,
+						     const struct strata_ring_conversion *clock,
+						     const unsigned char *payload, uint64_t n)
 {
-	struct strata_rseq_model_at_once m = {
+	struct strata_rseq_model_in_one_section m = {
 		config,	      once, payload, n,	      once->prefix_bytes + n,
 		clock->index, id,   context, { 0, 0 }
 	};
 
-	return strata_rseq_model_at_once(&m);
+	return strata_rseq_model_in_one_section(&m);
 }
 
 /* Publishes a record whose sizes are those of @once. */
@@ -118,17 +120,17 @@ STRATA_INLINE int strata_rseq_compact_16(const struct strata_ring_once *once,
 					 uint64_t id_and_context,
 					 const struct strata_ring_conversion *clock, uint64_t word)
 {
-	struct strata_rseq_model_at_once m = { once->config,
-					       once,
-					       (const unsigned char *)&word,
-					       sizeof(word),
-					       once->bytes_16,
-					       clock->index,
-					       (uint32_t)id_and_context,
-					       (uint32_t)(id_and_context >> 32),
-					       { 0, 0 } };
+	struct strata_rseq_model_in_one_section m = { once->config,
+						      once,
+						      (const unsigned char *)&word,
+						      sizeof(word),
+						      once->bytes_16,
+						      clock->index,
+						      (uint32_t)id_and_context,
+						      (uint32_t)(id_and_context >> 32),
+						      { 0, 0 } };
 
-	return strata_rseq_model_at_once(&m);
+	return strata_rseq_model_in_one_section(&m);
 }
 
 #endif /* STRATA_RING_AT_ONCE_MODEL_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * at_once.c - records published in one section with the clock inside: every size, both header formats, the
+ * one_section.c - records published in one section with the clock inside: every size, both header formats, the
  * slow path where the clock's conversion has changed, the condition, and threads that move between CPUs.
  *
  * Where there is no such section, the same records go the way of publish.h: all but the last counts hold.
@@ -73,10 +73,10 @@ static int publish(const struct strata_ring_config *config,
 	 * payload.
 	 */
 	if (payload_bytes == 8 && id & 1 &&
-	    !strata_ring_publish_word_at_once(&once, id, CONTEXT, &conversion, word))
+	    !strata_ring_publish_word_in_one_section(&once, id, CONTEXT, &conversion, word))
 		return 0;
-	if (!strata_ring_publish_at_once(config, &once, id, CONTEXT, &conversion, staging,
-					 payload_bytes))
+	if (!strata_ring_publish_in_one_section(config, &once, id, CONTEXT, &conversion, staging,
+						payload_bytes))
 		return 0;
 	return strata_ring_publish_long(config, &once, &channel->streams, &event, CONTEXT, staging);
 }
