@@ -200,6 +200,11 @@ enum BindingKind {
         tid: FieldRef,
         name: FieldRef,
     },
+    Group {
+        process: FieldRef,
+        path: FieldRef,
+        container: Option<FieldRef>,
+    },
 }
 
 /// The fields of a state dump that say whether a thread is blocked, and in which way.
@@ -577,6 +582,11 @@ impl Binding {
             BindingKind::Named { tid, name } => {
                 Fact::Named { tid: number(tid)?, name: RecordText::Of(event, name) }
             }
+            BindingKind::Group { process, path, container } => Fact::Group {
+                process: number(process)?,
+                path: RecordText::Of(event, path),
+                container: text(container),
+            },
         })
     }
 }
@@ -768,6 +778,14 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             name: find("name"),
             asleep: AsleepFields::of(class),
         },
+        "lttng_statedump_process_cgroup" => BindingKind::Group {
+            process: find("pid")?,
+            path: find("path")?,
+            container: find("container"),
+        },
+        "cgroup_attach_task" => {
+            BindingKind::Group { process: find("pid")?, path: find("dst_path")?, container: None }
+        }
         "strata:thread_name" => return named(class),
         // Where it says no thread, it is the one that makes the record.
         "task_rename" => BindingKind::Named {

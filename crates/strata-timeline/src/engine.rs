@@ -170,6 +170,9 @@ impl Engine {
                 let thread = self.thread(spot.machine, tid, seen);
                 return thread.into_iter().for_each(|thread| self.name(thread, name));
             }
+            Fact::Group { process, path, container } => {
+                return self.grouped(spot, process, [path, container], seen);
+            }
             Fact::Whose => return self.whose(spot, seen),
             Fact::Program { tid, process, name } => {
                 return self.there(spot, tid, process, None, name, seen);
@@ -180,16 +183,8 @@ impl Engine {
                 let Some(who) = who else { return };
                 return descriptor_files::there(&mut self.world, who, descriptor, flags, path);
             }
-            Fact::DeviceName { device, name } => {
-                let device = u32::try_from(device).unwrap_or(u32::MAX);
-                let name = name.bytes().unwrap_or_default();
-                return self.world.name_disk(spot.machine, device, &name);
-            }
-            Fact::InterruptName { number, name } => {
-                let number = i32::try_from(number).unwrap_or(-1);
-                let name = name.bytes().unwrap_or_default();
-                return self.world.name_interrupt(spot.machine, number, &name);
-            }
+            Fact::DeviceName { device, name } => return self.device_is(spot, device, name),
+            Fact::InterruptName { number, name } => return self.interrupt_is(spot, number, name),
             Fact::Span(mark) => return self.span(spot, mark, seen),
             Fact::Exec { old: Some(old), .. } => self.leads(spot, old, seen),
             _ => {}

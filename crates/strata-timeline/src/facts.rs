@@ -537,6 +537,13 @@ pub(crate) enum Fact<'a> {
         tid: i64,
         name: RecordText<'a>,
     },
+    /// A process is in a control group, or is moved there.
+    Group {
+        process: i64,
+        path: RecordText<'a>,
+        /// The container for which the group is; empty if it is for none, or the record does not say.
+        container: RecordText<'a>,
+    },
     /// A span begins or ends.
     Span(SpanMark<'a>),
 }

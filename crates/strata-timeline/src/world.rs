@@ -16,6 +16,10 @@ use crate::threads::{Thread, Threads, WorkingFolder};
 
 /// The most names of interrupts, and the most names of disks, that are kept.
 const DEVICES_MAX: usize = 1 << 14;
+/// The most processes whose control groups are kept.
+const CONTAINED_MAX: usize = 1 << 18;
+/// The most ancestors of a process that are searched for a control group.
+const PARENTS_MAX: usize = 64;
 /// The number of the thread whose children are the kernel's own threads.
 const KTHREADD: i32 = 2;
 /// The most searches through all threads for those of one process. After that, a process is assumed to have no others.
@@ -52,6 +56,10 @@ pub struct World {
     unsure: Vec<u8>,
     interrupts: HashMap<(u8, i32), Name>,
     disks: HashMap<(u8, u32), Name>,
+    /// The containers of control groups, by path.
+    containers: HashMap<(u8, Name), Name>,
+    /// The containers of processes, as far as records say them.
+    contained: HashMap<ThreadId, Name>,
 }
 
 /// What stays known of threads and devices when a trace was read to its end, to be kept in another place.
@@ -102,6 +110,15 @@ pub enum Blind {
     NoSwitches,
     /// The kernel's records of switches do not say the CPU.
     NoCpus,
+}
+
+/// Returns the part of a control group's path by which people know it: the unit (`ssh.service`, `session-3.scope`) below a slice,
+/// else the last folder; `/` of the root.
+fn unit_of(path: &[u8]) -> &[u8] {
+    let mut parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+    let is_unit = |part: &&[u8]| part.ends_with(b".service") || part.ends_with(b".scope");
+    let unit = parts.clone().find(is_unit).or_else(|| parts.next_back());
+    unit.unwrap_or(b"/")
 }
 
 impl World {
@@ -277,6 +294,43 @@ impl World {
             let name = self.names.of(name);
             self.disks.insert((machine, device), name);
         }
+    }
+
+    /// Notes the control group of a process, and the container that the group is for; empty if the record does not say.
+    pub(crate) fn group(&mut self, process: ThreadId, path: &[u8], container: &[u8]) {
+        let machine = self.threads.get(process).map_or(0, |thread| thread.machine);
+        let path_name = self.names.of(path);
+        let known = self.containers.get(&(machine, path_name)).copied();
+        let name = match known.filter(|_| container.is_empty()) {
+            Some(known) => known,
+            None if container.is_empty() => self.names.of(unit_of(path)),
+            None => self.names.of(container),
+        };
+        // A process that moves says no container: an earlier record of the same path may have.
+        if self.containers.len() < DEVICES_MAX && path_name.is_some() {
+            self.containers.insert((machine, path_name), name);
+        }
+        if self.contained.len() < CONTAINED_MAX || self.contained.contains_key(&process) {
+            self.contained.insert(process, name);
+        }
+    }
+
+    /// Returns the name of the container in which a thread's process is, or of the systemd unit or other control group if it is in no
+    /// container. Without a record it is that of the nearest ancestor. `None`: no record says it.
+    #[must_use]
+    pub fn container(&self, thread: ThreadId) -> Option<Name> {
+        let mut process = self.process_of(thread);
+        for _ in 0..PARENTS_MAX {
+            if let Some(name) = self.contained.get(&process) {
+                return Some(*name);
+            }
+            let parent = self.process_of(self.threads.get(process)?.parent?);
+            if parent == process {
+                return None;
+            }
+            process = parent;
+        }
+        None
     }
 
     pub(crate) fn opened(&self, thread: ThreadId, descriptor: i32) -> Option<OpenedFor> {

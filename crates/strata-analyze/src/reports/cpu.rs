@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Observer, Run, ThreadId, World};
 
-use super::program_groups::Programs;
+use super::program_groups::{Common, Programs};
 use super::row_limit::{RowLimit, ROWS_MAX};
 use strata_report::Label;
 
@@ -22,6 +22,8 @@ pub enum By {
     Thread,
     /// A row has all processes of a name.
     Name,
+    /// A row has all processes of a container, or of a unit or control group.
+    Container,
 }
 
 /// A time range, divided into columns of one width.
@@ -147,7 +149,9 @@ impl CpuCounter {
     /// Returns the report, with rows of threads that `is_wanted` accepts.
     #[must_use]
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> CpuReport {
-        let (mut rows, mut programs) = (HashMap::<ThreadId, Row>::new(), Programs::default());
+        let common = if by == By::Container { Common::Container } else { Common::Name };
+        let (mut rows, mut programs) = (HashMap::<ThreadId, Row>::new(), Programs::by(common));
+        let is_grouped = matches!(by, By::Name | By::Container);
         let is_in = |thread| thread != ThreadId::IDLE && is_wanted(&Label::thread(world, thread));
         let of = |thread| if by == By::Process { world.process_of(thread) } else { thread };
         let mut sizes = vec![0_u64; world.threads.iter().count() + 1];
@@ -156,7 +160,7 @@ impl CpuCounter {
                 *size = size.saturating_add(used.running);
             }
         }
-        let limit = RowLimit::of(sizes, if by == By::Name { usize::MAX } else { ROWS_MAX });
+        let limit = RowLimit::of(sizes, if is_grouped { usize::MAX } else { ROWS_MAX });
         for (thread, used) in self.threads {
             if !is_in(thread) {
                 continue;
@@ -166,7 +170,9 @@ impl CpuCounter {
                 (None, _) => (ThreadId::IDLE, limit.label()),
                 (Some(process), By::Process) => (process, Label::process(world, thread)),
                 (Some(_), By::Thread) => (thread, Label::thread(world, thread)),
-                (Some(_), By::Name) => (programs.of(world, thread), Label::default()),
+                (Some(_), By::Name | By::Container) => {
+                    (programs.of(world, thread), Label::default())
+                }
             };
             let row = rows.entry(key).or_default();
             row.label = label;
@@ -179,7 +185,7 @@ impl CpuCounter {
             }
             row.columns.iter_mut().zip(used.columns).for_each(|(sum, more)| *sum += more);
         }
-        if by == By::Name {
+        if is_grouped {
             rows.iter_mut().for_each(|(&first, row)| row.label = programs.label(world, first));
         }
         let mut rows: Vec<Row> = rows.into_values().filter(|row| row.running > 0).collect();

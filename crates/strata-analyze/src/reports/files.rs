@@ -9,7 +9,7 @@ use strata_timeline::{
 };
 
 use super::longest::{Longest, LongestLimit};
-use super::program_groups::Programs;
+use super::program_groups::{Common, Programs};
 use strata_report::Label;
 use strata_report::Times;
 
@@ -31,6 +31,8 @@ pub enum By {
     Process,
     /// A row has all files of all processes of a name.
     Name,
+    /// A row has all files of all processes of a container, or of a unit or control group.
+    Container,
     /// A row has one file of all processes.
     Path,
     /// A row has all objects of one kind over all processes, or all requests to a disk.
@@ -191,7 +193,8 @@ impl FileCounter {
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> FilesReport {
         let mut rows: HashMap<(Option<ThreadId>, Option<Object>), Row> = HashMap::new();
         let mut devices: HashMap<(Option<String>, &'static str, String), Row> = HashMap::new();
-        let (mut all, mut programs) = (Row::default(), Programs::default());
+        let common = if by == By::Container { Common::Container } else { Common::Name };
+        let (mut all, mut programs) = (Row::default(), Programs::by(common));
         for (thread, counted) in self.processes {
             let label = Label::process(world, thread);
             if !is_wanted(&label) {
@@ -200,7 +203,7 @@ impl FileCounter {
             all.merge(&counted);
             let process = match by {
                 By::Process => world.process_of(thread),
-                By::Name => programs.of(world, thread),
+                By::Name | By::Container => programs.of(world, thread),
                 _ => continue,
             };
             let row = rows.entry((Some(process), None)).or_default();
@@ -210,7 +213,7 @@ impl FileCounter {
         for ((thread, object), counted) in self.rows {
             let object = of_address(world, object);
             let label = Label::process(world, thread);
-            if matches!(by, By::Process | By::Name) || !is_wanted(&label) {
+            if matches!(by, By::Process | By::Name | By::Container) || !is_wanted(&label) {
                 continue;
             }
             if by == By::Device {
@@ -231,7 +234,7 @@ impl FileCounter {
                 row.label = label;
             }
         }
-        if by == By::Name {
+        if matches!(by, By::Name | By::Container) {
             for ((first, _), row) in &mut rows {
                 let label = first.map(|first| programs.label(world, first));
                 row.label = label.unwrap_or_default();

@@ -25,7 +25,7 @@ use strata_ctf::read::{Event, EventClass, FieldRef, Scope, TimeRange};
 use strata_timeline::{kernel_name, Observer, ThreadId, World};
 
 use super::longest::{Longest, LongestLimit};
-use super::program_groups::Programs;
+use super::program_groups::{Common, Programs};
 use strata_report::{Label, Times};
 
 /// The most connections that are known at a time, and of ports at which somebody listens; some 200 bytes each.
@@ -68,6 +68,8 @@ pub enum By {
     Process,
     /// A row has all connections of all processes of a name.
     Name,
+    /// A row has all connections of all processes of a container, or of a unit or control group.
+    Container,
 }
 
 /// The end of a connection from which it was asked for.
@@ -700,7 +702,7 @@ impl NetworkCounter {
         }
         let who = of.who.map(|who| world.process_of(who));
         let (role, peer) = match self.by {
-            By::Process | By::Name => (Role::Unknown, None),
+            By::Process | By::Name | By::Container => (Role::Unknown, None),
             By::Peer => (of.role, peer_of(&of)),
             By::Connection => (of.role, of.peer.map(Peer::Address)),
         };
@@ -727,7 +729,9 @@ impl NetworkCounter {
         for (_, of) in known {
             self.finish_one(world, of);
         }
-        let mut programs = Programs::default();
+        let is_container = self.by == By::Container;
+        let common = if is_container { Common::Container } else { Common::Name };
+        let mut programs = Programs::by(common);
         let mut rows: HashMap<RowKey, Row> = HashMap::new();
         for (key, (of, sums)) in self.rows {
             let label = key.who.map(|who| Label::process(world, who)).unwrap_or_default();
@@ -736,7 +740,7 @@ impl NetworkCounter {
             }
             self.report.all.merge(&sums);
             let who = match self.by {
-                By::Name => key.who.map(|who| programs.of(world, who)),
+                By::Name | By::Container => key.who.map(|who| programs.of(world, who)),
                 _ => key.who,
             };
             let row = rows.entry(RowKey { who, ..key }).or_default();
@@ -748,7 +752,7 @@ impl NetworkCounter {
                 (row.local, row.fate, row.begin) = (of.local, Some(of.fate), of.began);
             }
         }
-        if self.by == By::Name {
+        if matches!(self.by, By::Name | By::Container) {
             for (key, row) in &mut rows {
                 row.label = key.who.map(|who| programs.label(world, who)).unwrap_or_default();
             }

@@ -1,13 +1,39 @@
-//! Groups processes of one program, which share a row of a report.
+//! Groups processes of one program or of one container, which share a row of a report.
 
 use std::collections::{HashMap, HashSet};
 
 use strata_report::Label;
 use strata_timeline::{ThreadId, World};
 
-/// Processes by name. All processes of one name on a machine share a row of a report.
+/// The row of processes of which no record says where they are, such as threads of the kernel.
+const UNKNOWN: &str = "no container known";
+
+/// What processes that share a row have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Common {
+    /// The name of the process.
+    #[default]
+    Name,
+    /// The [container](World::container), or what else their control group is for.
+    Container,
+}
+
+impl Common {
+    fn text(self, world: &World, thread: ThreadId) -> String {
+        match self {
+            Common::Name => world.process_name(thread),
+            Common::Container => {
+                let name = world.container(thread).map(|name| world.names.text(name));
+                name.unwrap_or_else(|| UNKNOWN.to_owned())
+            }
+        }
+    }
+}
+
+/// Processes by name or container. All processes of one on a machine share a row of a report.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
+    common: Common,
     /// The first process that was found for each machine and name.
     first: HashMap<(u8, String), ThreadId>,
     /// All processes of a program, by the first one that was found.
@@ -15,11 +41,16 @@ pub(super) struct Programs {
 }
 
 impl Programs {
+    /// Returns groups of processes that have this in common.
+    pub(super) fn by(common: Common) -> Programs {
+        Programs { common, ..Programs::default() }
+    }
+
     /// Returns the process that stands for the thread's program: the first one that was found with its name.
     pub(super) fn of(&mut self, world: &World, thread: ThreadId) -> ThreadId {
         let process = world.process_of(thread);
         let machine = world.threads.get(thread).map_or(0, |thread| thread.machine);
-        let key = (machine, world.process_name(thread));
+        let key = (machine, self.common.text(world, thread));
         let first = *self.first.entry(key).or_insert(process);
         self.all.entry(first).or_default().insert(process);
         first
@@ -28,6 +59,12 @@ impl Programs {
     /// Returns the label of all processes for which `first` stands: without a number if they are several.
     pub(super) fn label(&self, world: &World, first: ThreadId) -> Label {
         let label = Label::process(world, first);
+        if self.common == Common::Container {
+            let process = self.common.text(world, first);
+            let processes = self.all.get(&first).map_or(1, HashSet::len);
+            let program = String::new();
+            return Label { process, program, pid: None, home: None, processes, ..label };
+        }
         match self.all.get(&first).map_or(0, HashSet::len) {
             0 | 1 => label,
             processes => Label { pid: None, home: None, processes, ..label },

@@ -6,7 +6,7 @@ use strata_ctf::read::TimeRange;
 use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, UnpairedCall, World};
 
 use super::longest::{Longest, LongestLimit};
-use super::program_groups::Programs;
+use super::program_groups::{Common, Programs};
 use strata_report::Label;
 use strata_report::Times;
 
@@ -28,6 +28,8 @@ pub enum By {
     Name,
     /// A row has one call in all processes of a program.
     Program,
+    /// A row has one call in all processes of a container, or of a unit or control group.
+    Container,
 }
 
 /// The system calls of one name.
@@ -166,7 +168,8 @@ impl SyscallCounter {
     ) -> Syscalls {
         let is_of = |thread| is_wanted.is_none_or(|is| is(&Label::thread(world, thread)));
         let mut rows: HashMap<(Option<ThreadId>, CallId), Row> = HashMap::new();
-        let (mut all, mut of_nobody, mut programs) = (Row::default(), 0, Programs::default());
+        let common = if by == By::Container { Common::Container } else { Common::Name };
+        let (mut all, mut of_nobody, mut programs) = (Row::default(), 0, Programs::by(common));
         for (thread, call, counted) in self.counted {
             match thread {
                 Some(thread) if !is_of(thread) => continue,
@@ -180,7 +183,7 @@ impl SyscallCounter {
                 By::Process => thread.map(|thread| world.process_of(thread)),
                 By::Thread => thread,
                 By::Name => None,
-                By::Program => thread.map(|thread| programs.of(world, thread)),
+                By::Program | By::Container => thread.map(|thread| programs.of(world, thread)),
             };
             all.merge(&counted);
             let row = rows.entry((key, call)).or_default();
@@ -194,7 +197,7 @@ impl SyscallCounter {
                 };
             }
         }
-        if by == By::Program {
+        if matches!(by, By::Program | By::Container) {
             for ((first, _), row) in &mut rows {
                 let label = first.map(|first| programs.label(world, first));
                 row.label = label.unwrap_or_default();

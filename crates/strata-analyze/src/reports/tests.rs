@@ -3,6 +3,7 @@
 mod before;
 mod blocked;
 mod causes;
+mod containers;
 mod fields;
 mod flames;
 mod jobs;

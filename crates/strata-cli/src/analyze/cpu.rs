@@ -65,6 +65,9 @@ enum ByFlag {
     /// One row for each name, with all its processes
     #[value(alias = "program")]
     Name,
+    /// One row for each container, systemd unit or control group
+    #[value(aliases = ["unit", "cgroup"])]
+    Container,
 }
 
 /// Makes the report, and returns the exit status.
@@ -86,6 +89,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
+        ByFlag::Container => By::Container,
     };
     let wanted = whose.of(world);
     let report = counter.finish(world, by, &|label| wanted.has(label));
@@ -166,6 +170,7 @@ fn rows(rows: &[Row], columns: &Columns, whole: u64, by: ByFlag) -> Table {
         ByFlag::Process => "process",
         ByFlag::Thread => "thread",
         ByFlag::Name => "program",
+        ByFlag::Container => "container",
     };
     let table = strata_report::Columns::new()
         .both(what, "", Unit::Label, |row: &Row| Value::label(&row.label))

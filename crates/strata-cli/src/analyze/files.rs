@@ -75,6 +75,9 @@ enum ByFlag {
     /// One row for each name, with all files of its processes
     #[value(alias = "program")]
     Name,
+    /// One row for each container, systemd unit or control group
+    #[value(aliases = ["unit", "cgroup"])]
+    Container,
     /// One row for each path, over all processes
     Path,
     /// Disks, kinds of sockets, pipes
@@ -93,6 +96,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
         ByFlag::File => By::File,
         ByFlag::Process => By::Process,
         ByFlag::Name => By::Name,
+        ByFlag::Container => By::Container,
         ByFlag::Path => By::Path,
         ByFlag::Device => By::Device,
     };
@@ -152,6 +156,7 @@ fn document(report: &FilesReport, made: &Made, flags: &FilesFlags) -> Document {
         ByFlag::File => ("process", "file", "calls"),
         ByFlag::Process => ("process", "", "calls"),
         ByFlag::Name => ("program", "", "calls"),
+        ByFlag::Container => ("container", "", "calls"),
         ByFlag::Path => ("", "file", "calls"),
         ByFlag::Device => ("", "device", "count"),
     };

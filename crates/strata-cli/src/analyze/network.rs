@@ -77,6 +77,9 @@ enum ByFlag {
     /// One row for each name, with all connections of its processes
     #[value(alias = "program")]
     Name,
+    /// One row for each container, systemd unit or control group
+    #[value(aliases = ["unit", "cgroup"])]
+    Container,
 }
 
 /// Makes the report, and returns the exit status.
@@ -88,6 +91,7 @@ pub fn run(flags: &NetworkFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Connection => By::Connection,
         ByFlag::Process => By::Process,
         ByFlag::Name => By::Name,
+        ByFlag::Container => By::Container,
     };
     let connections = NetworkCounter::new(range, by, whose.kept(flags.slowest, SLOWEST_MAX));
     let mut counter = (connections, FileCounter::new(range, 0));
@@ -181,7 +185,11 @@ fn rows(report: &NetworkReport, flags: &NetworkFlags) -> strata_report::Table {
     let (is_one, has_peer) =
         (flags.by == ByFlag::Connection, matches!(flags.by, ByFlag::Peer | ByFlag::Connection));
     let mut columns = Columns::new().shown(
-        if flags.by == ByFlag::Name { "program" } else { "process" },
+        match flags.by {
+            ByFlag::Name => "program",
+            ByFlag::Container => "container",
+            ByFlag::Peer | ByFlag::Connection | ByFlag::Process => "process",
+        },
         Unit::Label,
         |row: &Row| {
             if row.label == Default::default() {

@@ -64,6 +64,9 @@ enum ByFlag {
     Name,
     /// One row for each program and system call
     Program,
+    /// One row for each container, systemd unit or control group
+    #[value(aliases = ["unit", "cgroup"])]
+    Container,
 }
 
 /// Makes the report, and returns the exit status.
@@ -78,6 +81,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
+        ByFlag::Container => By::Container,
         ByFlag::Program => By::Program,
     };
     let world = made.passed.timeline.world();
@@ -141,6 +145,7 @@ fn document(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFla
         ByFlag::Thread => "thread",
         ByFlag::Name => "",
         ByFlag::Program => "program",
+        ByFlag::Container => "container",
     };
     let columns = Columns::new()
         .shown(whose, Unit::Label, |row: &Row| match flags.by {

@@ -1,11 +1,12 @@
-//! Gives threads, at their first record, the process and descriptors that they had before the first record of the
-//! trace.
+//! What was there before the first record: gives threads, at their first record, the process and descriptors that they had, and
+//! takes names of devices and control groups from state dumps.
 
 use super::Engine;
 use crate::descriptor_files;
 use crate::facts::RecordText;
 use crate::facts::Spot;
 use crate::id::ThreadId;
+use crate::observer::Observer;
 use crate::spans::Spent;
 use crate::state::{Reason, State};
 use crate::state_before::FactsBefore;
@@ -15,6 +16,34 @@ impl Engine {
     /// Sets what existed before the first records, which are applied next.
     pub(crate) fn begin_with(&mut self, before: FactsBefore) {
         self.before = before;
+    }
+
+    /// Takes the name of a disk from a state dump.
+    pub(super) fn device_is(&mut self, spot: Spot, device: i64, name: RecordText<'_>) {
+        let device = u32::try_from(device).unwrap_or(u32::MAX);
+        let name = name.bytes().unwrap_or_default();
+        self.world.name_disk(spot.machine, device, &name);
+    }
+
+    /// Takes the name of an interrupt from a state dump.
+    pub(super) fn interrupt_is(&mut self, spot: Spot, number: i64, name: RecordText<'_>) {
+        let number = i32::try_from(number).unwrap_or(-1);
+        let name = name.bytes().unwrap_or_default();
+        self.world.name_interrupt(spot.machine, number, &name);
+    }
+
+    /// Takes the control group of a process, and the container of that, from a state dump or a move.
+    pub(super) fn grouped<O: Observer>(
+        &mut self,
+        spot: Spot,
+        process: i64,
+        [path, container]: [RecordText<'_>; 2],
+        seen: &mut O,
+    ) {
+        let Some(who) = self.thread(spot.machine, process, seen) else { return };
+        let (path, container) = (path.bytes(), container.bytes());
+        let (path, container) = (path.unwrap_or_default(), container.unwrap_or_default());
+        self.world.group(who, &path, &container);
     }
 
     /// Gives a thread that existed before the first record its process and its descriptors.
