@@ -898,6 +898,7 @@ impl Engine {
         }
         seen.known(&self.world, child_id);
         let is_process = process.map(|process| process == child);
+        self.world.inherit_group(child_id);
         descriptor_files::fork(&mut self.world, parent, child_id, is_process);
         self.give(spot.machine, child, child_id, true);
     }

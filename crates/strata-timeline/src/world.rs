@@ -112,12 +112,12 @@ pub enum Blind {
     NoCpus,
 }
 
-/// Returns the part of a control group's path by which people know it: the unit (`ssh.service`, `session-3.scope`) below a slice,
-/// else the last folder; `/` of the root.
+/// Returns the part of a control group's path by which people know it: its innermost unit (`ssh.service`, `session-3.scope`), else the
+/// last folder; `/` of the root.
 fn unit_of(path: &[u8]) -> &[u8] {
     let mut parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
     let is_unit = |part: &&[u8]| part.ends_with(b".service") || part.ends_with(b".scope");
-    let unit = parts.clone().find(is_unit).or_else(|| parts.next_back());
+    let unit = parts.clone().rfind(is_unit).or_else(|| parts.next_back());
     unit.unwrap_or(b"/")
 }
 
@@ -310,6 +310,20 @@ impl World {
         if self.containers.len() < DEVICES_MAX && path_name.is_some() {
             self.containers.insert((machine, path_name), name);
         }
+        self.contain(process, name);
+    }
+
+    /// Notes that a new process is where its parent is now: the parent may move later, and alone. A new thread of a process that
+    /// is there already changes nothing.
+    pub(crate) fn inherit_group(&mut self, child: ThreadId) {
+        let parent = self.threads.get(child).and_then(|thread| thread.parent);
+        let name = parent.and_then(|parent| self.container(parent));
+        if let Some(name) = name.filter(|_| self.process_of(child) == child) {
+            self.contain(child, name);
+        }
+    }
+
+    fn contain(&mut self, process: ThreadId, name: Name) {
         if self.contained.len() < CONTAINED_MAX || self.contained.contains_key(&process) {
             self.contained.insert(process, name);
         }

@@ -37,7 +37,7 @@ pub struct CpuFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process, for each thread, or for all processes of a name
+    /// A row for each process, for each thread, for all processes of a name, or for each container
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 

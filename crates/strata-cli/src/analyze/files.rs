@@ -48,7 +48,8 @@ pub struct FilesFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process and file, for each process, for each file of all processes, or for each device
+    /// A row for each process and file, for each process, for each container, for each file of all processes, or for each
+    /// device
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 

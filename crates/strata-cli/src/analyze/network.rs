@@ -48,7 +48,7 @@ pub struct NetworkFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process and peer, for each connection, for each process, or for each name
+    /// A row for each process and peer, for each connection, for each process, for each name, or for each container
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 

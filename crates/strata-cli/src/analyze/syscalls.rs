@@ -36,7 +36,7 @@ pub struct SyscallsFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process, thread, or program, and system call; or for each system call
+    /// A row for each process, thread, program, or container, and system call; or for each system call
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 

@@ -85,11 +85,18 @@ fn a_child_is_where_its_parent_is_until_it_moves() {
         // Of a group that is known, and of one that nobody has described.
         moves(40, 60, "/pods/a"),
         moves(50, 51, "/machine/other"),
+        // Its child stays.
+        moves(60, 5, "/user.slice/user@0.service/app.slice/app-term.scope"),
     ];
     let found = rows(records, &[5, 50, 60, 6, 51]);
     assert_eq!(
         found,
-        [("web".into(), 3, 30), ("other".into(), 1, 10), ("session-3.scope".into(), 1, 10)]
+        [
+            ("web".into(), 2, 20),
+            ("app-term.scope".into(), 1, 10),
+            ("other".into(), 1, 10),
+            ("session-3.scope".into(), 1, 10)
+        ]
     );
 }
 
