@@ -77,7 +77,7 @@ export const DARK: Theme = {
 	},
 	onStates: { [RUNNING]: "#06251f", [WOKEN]: "#111418", [PREEMPTED]: "#111418", [BLOCKED]: "#c3c8d0" },
 	saturation: 36,
-	lightness: 56,
+	lightness: 60,
 	onNames: "#0c0e11",
 };
 
