@@ -48,6 +48,23 @@ async function clickSlice(label) {
 	assert.fail(`no click in the row ${label} shows a slice`);
 }
 
+const axe = readFileSync(createRequire(new URL("../../ui/package.json", import.meta.url)).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Nothing that axe-core knows of keeps people out who use a screen reader or keys, or who see little. */
+async function accessible(where) {
+	await page.evaluate(`globalThis.axe === undefined && (() => { ${axe} })()`);
+	const found = await page.evaluate(async () => {
+		// Rows are as high as a line of text, so their names are less than 24 pixels high: keys do the same.
+		const rules = { "target-size": { enabled: false } };
+		const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+		const { violations, passes } = await globalThis.axe.run(document, { runOnly: tags, rules, resultTypes: ["violations"] });
+		const said = violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map((it) => `${it.target} ${it.failureSummary ?? ""}`)}`);
+		return { said, passed: passes.length };
+	});
+	assert.ok(found.passed > 10, `${where}: axe-core has looked at ${found.passed} rules`);
+	assert.deepEqual(found.said, [], where);
+}
+
 async function controls() {
 	assert.match(await page.title(), /strata/);
 
@@ -73,6 +90,7 @@ async function controls() {
 	await key("0");
 	await key("?");
 	assert.ok(await page.getByRole("dialog").isVisible(), "? shows the keys");
+	await accessible("the keys");
 	await key("Escape");
 	assert.equal(await page.getByRole("dialog").count(), 0, "Escape closes them");
 	await key("t");
@@ -102,6 +120,7 @@ async function controls() {
 	const details = await panel.textContent();
 	assert.match(details, /took/);
 	assert.match(details, /sched_switch|sched_wak/, "the records of the slice are shown");
+	await accessible("details");
 	// From slice to slice without a mouse.
 	const chosen = async () => /i=(\d+)%40(\d+)/.exec(await hash())?.slice(1).map(Number);
 	const here = await chosen();
@@ -112,9 +131,56 @@ async function controls() {
 	await key(",");
 	await page.waitForFunction((before) => !location.hash.includes(before), `i=${next[0]}%40${next[1]}`);
 	assert.deepEqual(await chosen(), here, ", goes back");
+	// Its time is selected, and up to the end of another one.
+	const selected = async () => /[#&]s=(\d+)-(\d+)/.exec(await hash())?.slice(1).map(Number);
+	await key("v");
+	const [from, to] = await selected();
+	assert.equal(Math.floor((from + to) / 2), here[1], "V selects the slice");
+	await key(".");
+	await page.waitForFunction((before) => !location.hash.includes(before), `i=${here[0]}%40${here[1]}`);
+	await key("Shift+V");
+	const both = await selected();
+	assert.ok(both[0] === from && both[1] > to && both[1] > next[1], `Shift+V selects up to the next one: ${both}`);
+	await key(",");
+	await page.waitForFunction((before) => !location.hash.includes(before), `i=${next[0]}%40${next[1]}`);
+	await key("r");
+	assert.equal(await selected(), undefined, "R clears the selection");
 	await key("f");
 	const slice = await range();
 	assert.ok(slice[1] - slice[0] < all[1] - all[0], "F fits the slice");
+	// Ends of slices hold what is dragged near them, unless Alt is held.
+	const { y } = await page.locator(".name:not(.group)", { has: page.locator(".label", { hasText: /^sleeper$/ }) }).last().boundingBox();
+	const plot = await page.locator(".plot").last().boundingBox();
+	const place = (time) => plot.x + ((time - slice[0]) / (slice[1] - slice[0])) * plot.width;
+	const measure = async () => {
+		await page.mouse.move(place(from) + 4, y + 8);
+		await page.mouse.down();
+		await page.mouse.move(place(to) - 4, y + 8, { steps: 3 });
+		await step(() => page.mouse.up());
+		return selected();
+	};
+	assert.deepEqual(await measure(), [from, to], "a selection begins and ends with the slice");
+	await page.keyboard.down("Alt");
+	const free = await measure();
+	await page.keyboard.up("Alt");
+	assert.ok(free[0] > from && free[1] < to, `with Alt it is where the pointer is: ${free} in ${[from, to]}`);
+	await step(() => page.mouse.move(5, 5));
+	await key("Escape");
+	await key("Escape");
+	assert.equal(await selected(), undefined, "Escape clears the selection");
+	// The overview says how many there were, and shows the time that is dragged over.
+	await key("0");
+	await step(() => page.mouse.move(plot.x + plot.width / 4, 60));
+	assert.match(await page.locator(".tip").textContent(), /^[\d,]+ events within [\d.]+ [mµn]?s/);
+	await page.mouse.down();
+	await step(() => page.mouse.move(plot.x + plot.width / 2, 60));
+	assert.equal(await page.locator(".dragged").count(), 1);
+	await step(() => page.mouse.up());
+	const quarter = await range();
+	const share = (quarter[1] - quarter[0]) / (all[1] - all[0]);
+	assert.ok(Math.abs(share - 0.25) < 0.01, `a quarter of the overview is shown: ${share}`);
+	await step(() => page.mouse.move(5, 5));
+	await key("f");
 	await step(() => page.locator(".name:not(.group) .act").first().click({ force: true }));
 	assert.ok((await rows()).some((it) => /waits › sleeper/.test(it)), "a pinned row says whose it is");
 	await key("Escape");
@@ -156,11 +222,12 @@ async function controls() {
 	await dragged();
 	await page.locator(".panel table tbody tr").nth(3).waitFor();
 	assert.match(await hash(), /s=\d+-\d+/, "what is selected stands in the address");
+	await accessible("a selection");
 	// How often and how long, at once; a click goes to the longest one.
 	const done = page.locator("table[aria-label='What was done']");
 	assert.match(await done.locator("thead").textContent(), /count.*average.*minimum.*maximum/);
 	const name = await done.locator("tbody td").nth(1).textContent();
-	await step(() => done.locator("tbody tr").first().click());
+	await step(() => done.locator("tbody tr button").first().press("Enter"));
 	assert.ok((await panel.locator("h2").textContent()).includes(name.trim()), "the longest one is shown");
 	await step(() => page.click(".tabs button:nth-child(2)"));
 	const command = await page.locator(".panel code").textContent();
@@ -171,6 +238,10 @@ async function controls() {
 	// ---- events ----
 	await key("e");
 	await inPanel("that are selected");
+	await accessible("events");
+	await key("t");
+	await accessible("events in the dark");
+	await key("t");
 	await key("Escape");
 	await key("Escape");
 	assert.doesNotMatch(await hash(), /s=/, "Escape closes the panel, then clears the selection");
@@ -700,6 +771,7 @@ const shown = () =>
 		return texts;
 	});
 /** As tests/hostile_trace.py has it; line ends are left out, since reports have several lines. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are looked for
 const ACTING = /[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0020}-\u{e0041}]/u;
 
 async function hostile() {

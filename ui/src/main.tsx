@@ -3,9 +3,9 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
-import { Drawer, Help, KIND_NAMES } from "./panels";
+import { Drawer, Help } from "./panels";
 import { SideName } from "./parts";
-import { type Band, fits, isUnknown, type Row, rowAt } from "./track_rows";
+import { fits, isUnknown, type Row, rowAt } from "./track_rows";
 import { PairApi, sideOf } from "./trace_pair";
 import type { Api, Meta } from "./api";
 import { SavedApi } from "./saved_page";
@@ -13,8 +13,9 @@ import { longTime } from "./folds";
 import { Hints, stepsDone } from "./hints";
 import { State } from "./state";
 import { neighbour } from "./slice_steps";
-import { itemAt, KINDS } from "./tile";
-import { count, length, levelOf, number, since, tileWidth, timeOfDay } from "./time";
+import { itemAt } from "./tile";
+import { count, joined, length, levelOf, since, tileWidth, timeOfDay } from "./time";
+import { OverviewTip, Tip } from "./tips";
 
 /** How far a pointer moves before it is a drag [px]. */
 const DRAG = 4;
@@ -80,6 +81,7 @@ function Page({ api }: { api: Api }) {
 	const searchBox = useRef<HTMLInputElement>(null);
 	const drag = useRef<Drag | undefined>(undefined);
 	const [pointer, setPointer] = useState<{ x: number; y: number } | undefined>(undefined);
+	const [overviewAt, setOverviewAt] = useState<number | undefined>(undefined);
 
 	useEffect(() => {
 		void state.begin();
@@ -141,10 +143,10 @@ function Page({ api }: { api: Api }) {
 			state.tiles.fetch();
 		}
 		// For whoever measures: how long a picture takes, and whether all of it is there.
-		document.documentElement.dataset["frame"] = (performance.now() - begin).toFixed(1);
+		document.documentElement.dataset.frame = (performance.now() - begin).toFixed(1);
 		const isSharp = state.rows.length > 0 && !state.tiles.isBusy() && !state.isFetchingNames;
-		document.documentElement.dataset["sharp"] = String(Boolean(state.meta) && isSharp);
-		document.documentElement.dataset["ready"] = String(
+		document.documentElement.dataset.sharp = String(Boolean(state.meta) && isSharp);
+		document.documentElement.dataset.ready = String(
 			Boolean(state.meta?.done) && !state.tiles.isBusy() && !state.isFetchingNames && !state.isAsking,
 		);
 	});
@@ -275,6 +277,7 @@ function Page({ api }: { api: Api }) {
 				l: () => state.follow(!state.follows),
 				m: () => state.mark(isInList ? (state.list.chosen?.time ?? state.middle) : (at ?? state.middle)),
 				t: () => state.setDark(!state.isDark),
+				v: () => state.select(joined(event.shiftKey ? state.selection : undefined, state.slice ?? state.range), true),
 				y: () => void state.why(),
 				z: () => state.setFolding(state.folds.all.length === 0),
 				"?": () => {
@@ -293,6 +296,7 @@ function Page({ api }: { api: Api }) {
 	});
 
 	// Not passive: the browser would zoom the page. There is no plot before the trace is known.
+	// biome-ignore-start lint/correctness/useExhaustiveDependencies: timeAt and width ask state and plot, which stay the same
 	const isKnown = state.meta !== undefined;
 	useEffect(() => {
 		const place = plot.current;
@@ -311,6 +315,7 @@ function Page({ api }: { api: Api }) {
 		place?.addEventListener("wheel", turned, { passive: false });
 		return () => place?.removeEventListener("wheel", turned);
 	}, [state, isKnown]);
+	// biome-ignore-end lint/correctness/useExhaustiveDependencies: as above
 
 	const bandAt = (y: number) => {
 		const row = state.rowAt(y);
@@ -413,7 +418,7 @@ function Page({ api }: { api: Api }) {
 		}
 	};
 
-	const overviewDrag = useRef<number | undefined>(undefined);
+	const overviewDrag = useRef<{ x: number; time: number } | undefined>(undefined);
 	const overviewTime = (event: PointerEvent) => {
 		const box = overview.current?.getBoundingClientRect();
 		const share = (event.clientX - (box?.left ?? 0)) / (box?.width ?? 1);
@@ -421,7 +426,7 @@ function Page({ api }: { api: Api }) {
 		return state.folds.real(begin + Math.min(Math.max(share, 0), 1) * state.folds.length(state.bounds), true);
 	};
 	const overviewEnd = (event: PointerEvent) => {
-		const begin = overviewDrag.current;
+		const begin = overviewDrag.current?.time;
 		overviewDrag.current = undefined;
 		if (begin === undefined) {
 			return;
@@ -591,12 +596,24 @@ function Page({ api }: { api: Api }) {
 				aria-label={`Events over time: ${count(meta.records)}, ${count(meta.discarded)} discarded`}
 				onPointerDown={(event) => {
 					event.currentTarget.setPointerCapture(event.pointerId);
-					overviewDrag.current = overviewTime(event);
+					overviewDrag.current = { x: where(event).x, time: overviewTime(event) };
 				}}
+				onPointerMove={(event) => setOverviewAt(where(event).x)}
 				onPointerUp={overviewEnd}
+				onPointerLeave={() => setOverviewAt(undefined)}
 			>
 				<canvas ref={overview} />
+				{overviewDrag.current && overviewAt !== undefined && (
+					<div
+						class="dragged"
+						style={{
+							left: `${Math.min(overviewAt, overviewDrag.current.x)}px`,
+							width: `${Math.abs(overviewAt - overviewDrag.current.x)}px`,
+						}}
+					/>
+				)}
 			</div>
+			{overviewAt !== undefined && <OverviewTip state={state} x={overviewAt} width={width()} />}
 			<div class="corner">{length(state.folds.length(state.range))} shown</div>
 			<div class="plot">
 				<canvas ref={ruler} />
@@ -660,7 +677,9 @@ function Page({ api }: { api: Api }) {
 						style={{ height: `${Math.max(bar, 20)}px`, top: `${(state.scroll / state.rowsHeight) * state.height}px` }}
 					/>
 				)}
-				{pointer && !drag.current && <Tip state={state} under={itemUnder(pointer.x, pointer.y)} pointer={pointer} width={width()} />}
+				{pointer && !drag.current && (
+					<Tip state={state} under={itemUnder(pointer.x, pointer.y)} pointer={pointer} width={width()} nanosPerPixel={nanosPerPixel()} />
+				)}
 			</div>
 			<Drawer state={state} />
 			<footer class="status">
@@ -805,67 +824,6 @@ function Name({ row, state }: { row: Row; state: State }) {
 			>
 				★
 			</button>
-		</div>
-	);
-}
-
-function Tip({
-	state,
-	under,
-	pointer,
-	width,
-}: {
-	state: State;
-	under: { row: Row | undefined; band: Band | undefined; tile: import("./tile").Tile | undefined; n: number };
-	pointer: { x: number; y: number };
-	width: number;
-}) {
-	const { row, band, tile, n } = under;
-	if (!row || !tile || n < 0) {
-		return null;
-	}
-	const kind = tile.kind[n] ?? 7;
-	const times = tile.count[n] ?? 1;
-	const name = state.name(tile.name[n] ?? 0);
-	const isSample = band?.style === "samples";
-	const what = [isSample ? "sample" : (KIND_NAMES[kind] ?? ""), name].filter((it) => it !== "").join(" in ");
-	const sums = Array.from({ length: KINDS }, (_, kind) => [kind, tile.sums[n * KINDS + kind] ?? 0] as const);
-	const style = {
-		left: `${Math.min(pointer.x + 14, width - 320)}px`,
-		top: `${pointer.y + 18 + 90 > state.height ? pointer.y - 80 : pointer.y + 18}px`,
-	};
-	return (
-		<div class="tip" style={style}>
-			{tile.value.length > n ? (
-				<>
-					<b>
-						{times === 1 ? "" : "at most "}
-						{number(tile.value[n] ?? 0)}
-					</b>{" "}
-					{times === 1 ? `for ${length((tile.to[n] ?? 0) - (tile.from[n] ?? 0))}` : `of ${count(times)} values`}
-				</>
-			) : times === 1 ? (
-				<>
-					<b>{length((tile.to[n] ?? 0) - (tile.from[n] ?? 0))}</b> {what}
-				</>
-			) : (
-				<>
-					<b>{count(times)} slices</b>
-					{sums
-						.filter(([kind, sum]) => sum > 0 && kind < 7)
-						.map(([kind, sum]) => (
-							<div key={kind}>
-								{length(sum)} {KIND_NAMES[kind]}
-							</div>
-						))}
-					<div>
-						longest: {length(tile.longest[n] ?? 0)} {what}
-					</div>
-				</>
-			)}
-			<div>
-				{row.title} › {row.label} {row.note}
-			</div>
 		</div>
 	);
 }

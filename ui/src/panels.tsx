@@ -2,9 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import type { Change, EventRecord, Frame, Path } from "./api";
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Events } from "./events_panel";
-import { Picked, SideName, Sides, value } from "./parts";
+import { Go, Picked, SideName, Sides, value } from "./parts";
 import { boxes, frameAt, unfolded } from "./flame";
 import { sideOf } from "./trace_pair";
 import { type PathPart, partsOf } from "./critical_path";
@@ -96,18 +96,20 @@ export function Drawer({ state }: { state: State }) {
 					}
 				}}
 			/>
-			<div class="tabs" role="tablist">
-				{tabs.map((one) => (
-					<button
-						key={one}
-						type="button"
-						role="tab"
-						aria-selected={one === tab}
-						onClick={() => state.setTab(one)}
-					>
-						{names[one]}
-					</button>
-				))}
+			<div class="tabbar">
+				<div class="tabs" role="tablist">
+					{tabs.map((one) => (
+						<button
+							key={one}
+							type="button"
+							role="tab"
+							aria-selected={one === tab}
+							onClick={() => state.setTab(one)}
+						>
+							{names[one]}
+						</button>
+					))}
+				</div>
 				<button type="button" class="close" aria-label="Close the details" onClick={() => state.setTab(undefined)}>
 					×
 				</button>
@@ -251,7 +253,9 @@ function PathParts({ state, path }: { state: State; path: Path }) {
 						<td class="n">{length(part.nanos)}</td>
 						<td class="n">{((100 * part.nanos) / Math.max(all, 1)).toFixed(1)} %</td>
 						<td class="n">{count(part.count)}</td>
-						<td>{who(part)}</td>
+						<td>
+							<Go>{who(part)}</Go>
+						</td>
 						<td>{text(part)}</td>
 					</tr>
 				))}
@@ -351,7 +355,10 @@ function Selection({ state }: { state: State }) {
 						{sums.slice(0, ROWS).map((it) => (
 							<tr key={it.track} class="go" onClick={() => state.goTo(it.track, from)}>
 								<td>
-									{state.isPair && <SideName side={sideOf(it.track)} />} {it.thread} {it.tid}
+									{state.isPair && <SideName side={sideOf(it.track)} />}{" "}
+									<Go>
+										{it.thread} {it.tid}
+									</Go>
 								</td>
 								<td>
 									{it.process} {it.pid}
@@ -391,7 +398,7 @@ function SliceTable({ state }: { state: State }) {
 					<tr key={`${it.side}/${it.what}/${it.name}`} class="go" title="go to the longest" onClick={() => state.goTo(it.track, it.time)}>
 						<td>{it.what}</td>
 						<td>
-							{state.isPair && <SideName side={it.side ?? 0} />} {it.name}
+							{state.isPair && <SideName side={it.side ?? 0} />} <Go>{it.name}</Go>
 						</td>
 						<td class="n">{count(it.count)}</td>
 						{[it.total, it.total / it.count, it.min, it.max].map((nanos, n) => (
@@ -435,14 +442,13 @@ function FlameGraph({ text, dark }: { text: string; dark: boolean }) {
 					</button>
 				))}
 			</div>
-			<div class="flame" role="list" aria-label="Flame graph" style={{ height: `${(depth + 1) * FRAME_HEIGHT}px` }}>
+			<div class="flame" role="group" aria-label="Flame graph" style={{ height: `${(depth + 1) * FRAME_HEIGHT}px` }}>
 				{all.map((box) => {
 					const share = `${((100 * box.frame.weight) / root.weight).toFixed(1)} %`;
 					return (
 						<button
 							key={box.path.join(";")}
 							type="button"
-							role="listitem"
 							title={`${box.frame.name}: ${count(box.frame.weight)}, ${share}`}
 							aria-label={`${box.frame.name}, ${share}`}
 							style={{
@@ -563,7 +569,9 @@ function Changes({ state }: { state: State }) {
 									onClick={() => state.setSearch(row.program)}
 								>
 									<td class={row.verdict}>{VERDICT_NAMES[row.verdict] ?? row.verdict}</td>
-									<td>{row.program}</td>
+									<td>
+										<Go>{row.program}</Go>
+									</td>
 									<td>
 										{what(row)}
 										{row.decided_by === "median" ? " (median)" : ""}
@@ -598,6 +606,7 @@ const KEYS: [string, string][] = [
 	["Shift+↑ ↓", "the row above or below, at that time"],
 	["F", "fit the selection or slice; again: all"],
 	["0", "all of the trace"],
+	["V, Shift+V", "select the time of the slice, or what is in view; up to the slice"],
 	["R", "clear the selected time: all of it, also in reports"],
 	["Backspace", "the range before"],
 	["C", "only the recorded command, or all"],
@@ -618,31 +627,36 @@ const KEYS: [string, string][] = [
 ];
 
 export function Help({ close }: { close: () => void }) {
+	const dialog = useRef<HTMLDialogElement>(null);
+	// What is behind it takes no key and is not read aloud; when it goes, the focus is where it was.
+	useEffect(() => {
+		const shown = dialog.current;
+		shown?.showModal();
+		return () => shown?.close();
+	}, []);
 	return (
-		<div class="help" role="dialog" aria-modal="true" aria-label="Keys" onClick={close}>
-			<div>
-				<h2>Keys and mouse</h2>
-				<dl>
-					{KEYS.flatMap(([keys, text]) => [
-						<dt key={keys}>
-							<kbd>{keys}</kbd>
-						</dt>,
-						<dd key={`${keys}d`}>{text}</dd>,
-					])}
-				</dl>
-				<p>
-					Drag over the tracks to select a time, with Shift to move. The wheel scrolls, with Ctrl it zooms, with Shift it
-					moves. A click on a slice shows all that is known of it; a double click zooms to it. A click on a name has reports
-					and events be of that row, Ctrl and a click of one more.
-				</p>
-				<p>
-					Cells that stand for many slices show each state as high as its share of the time. Hatched: the trace does not
-					say. Red crosses: records were discarded there.
-				</p>
-				<button type="button" onClick={close}>
-					Close
-				</button>
-			</div>
-		</div>
+		<dialog ref={dialog} class="help" closedby="any" aria-label="Keys" onCancel={close}>
+			<h2>Keys and mouse</h2>
+			<dl>
+				{KEYS.flatMap(([keys, text]) => [
+					<dt key={keys}>
+						<kbd>{keys}</kbd>
+					</dt>,
+					<dd key={`${keys}d`}>{text}</dd>,
+				])}
+			</dl>
+			<p>
+				Drag over the tracks to select a time, with Shift to move. The wheel scrolls, with Ctrl it zooms, with Shift it
+				moves. A click on a slice shows all that is known of it; a double click zooms to it. A click on a name has reports
+				and events be of that row, Ctrl and a click of one more.
+			</p>
+			<p>
+				Cells that stand for many slices show each state as high as its share of the time. Hatched: the trace does not
+				say. Red crosses: records were discarded there.
+			</p>
+			<button type="button" onClick={close}>
+				Close
+			</button>
+		</dialog>
 	);
 }

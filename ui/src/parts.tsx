@@ -1,5 +1,6 @@
 // What several panels have.
 
+import type { ComponentChildren } from "preact";
 import type { Side } from "./api";
 import type { State } from "./state";
 import { clean } from "./text";
@@ -25,6 +26,15 @@ export function Sides({ state }: { state: State }) {
 					</button>
 				))}
 		</>
+	);
+}
+
+/** What a row of a table that leads somewhere is called: a click anywhere in the row does it, and this one by keys. */
+export function Go({ children }: { children: ComponentChildren }) {
+	return (
+		<button type="button" class="link">
+			{children}
+		</button>
 	);
 }
 

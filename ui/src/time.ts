@@ -54,6 +54,11 @@ export function kept(range: Range, bounds: Range): Range {
 	return { from, to: from + length };
 }
 
+/** The shortest range that has both. */
+export function joined(one: Range | undefined, two: Range): Range {
+	return one ? { from: Math.min(one.from, two.from), to: Math.max(one.to, two.to) } : { from: two.from, to: two.to };
+}
+
 /** The range that goes with the end of a recording: as long as before, or all of it if all was shown. */
 export function followed(range: Range, before: Range, bounds: Range): Range {
 	if (range.from <= before.from && range.to >= before.to) {

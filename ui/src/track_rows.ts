@@ -1,7 +1,7 @@
 // Which rows there are: tracks put together by process, in an order that stays, those that are open, pinned or searched.
 
 import type { Gap, Meta, Side, Track } from "./api";
-import type { Range } from "./time";
+import { count, type Range } from "./time";
 import { IDLE, KINDS, RUNNING, UNKNOWN } from "./tile";
 
 /** A band of a row: the slices of one track. */
@@ -338,6 +338,15 @@ export function isLossOf(gap: Gap, row: Pick<Row, "group" | "isGroup" | "isOpen"
 		return row.group.startsWith("cpus-") && (gap.cpu === null || row.cpu === null || gap.cpu === row.cpu);
 	}
 	return gap.pid !== null && gap.pid === row.pid;
+}
+
+/** How many records were discarded near a time, of these; empty: none were. */
+export function discardedNear(gaps: readonly Gap[], time: number, near: number): string {
+	const here = gaps.filter((gap) => gap.from <= time + near && gap.to >= time - near);
+	const sum = (isPackets: boolean) => here.reduce((sum, gap) => sum + (gap.packets === isPackets ? gap.count : 0), 0);
+	const parts = [[sum(false), "records"], [sum(true), "packets"]] as const;
+	const said = parts.filter(([n]) => n > 0).map(([n, what]) => `${count(n)} ${what} discarded`);
+	return said.join(", ");
 }
 
 /** The first row that reaches below a height; as many as there are if none does. */

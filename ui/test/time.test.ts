@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { count, flag, followed, histogram, kept, length, levelOf, panned, since, ticks, tilesOf, tileWidth, timeOfDay, zoomed } from "../src/time";
+import { count, flag, followed, histogram, joined, kept, length, levelOf, panned, since, ticks, tilesOf, tileWidth, timeOfDay, zoomed } from "../src/time";
 
 const bounds = { from: 1000, to: 1_001_000 };
 
@@ -76,4 +76,10 @@ test("a histogram has each time in its column, the end of the range in the last 
 	assert.deepEqual(histogram([0, 4, 5, 99, 100, -1], { from: 0, to: 100 }, 20), [2, 1, ...new Array(17).fill(0), 2]);
 	assert.deepEqual(histogram([], { from: 0, to: 0 }, 0), [0]);
 	assert.deepEqual(histogram([7], { from: 7, to: 7 }, 1), [1]);
+});
+
+test("two ranges are joined to the shortest one that has both", () => {
+	assert.deepEqual(joined(undefined, { from: 3, to: 5 }), { from: 3, to: 5 });
+	assert.deepEqual(joined({ from: 8, to: 9 }, { from: 3, to: 5 }), { from: 3, to: 9 });
+	assert.deepEqual(joined({ from: 1, to: 9 }, { from: 3, to: 5 }), { from: 1, to: 9 });
 });

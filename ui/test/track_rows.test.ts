@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Track } from "../src/api";
 import { fitted } from "../src/draw";
-import { groupsOf, isLossOf, nameVirtualCpus, rowAt, rowsOf, type Shown, unsure } from "../src/track_rows";
+import { groupsOf, isLossOf, discardedNear, nameVirtualCpus, rowAt, rowsOf, type Shown, unsure } from "../src/track_rows";
 import { hue, stem } from "../src/theme";
 
 let id = 0;
@@ -63,6 +63,15 @@ test("what was discarded is drawn where its records would be, and in no row of a
 	const kernel = { ...gap, kernel: true, pid: null, cpu: 1 };
 	assert.ok(isLossOf(kernel, cpu) && isLossOf({ ...kernel, cpu: null }, cpu) && isLossOf(kernel, { ...cpu, isGroup: true, cpu: null }));
 	assert.ok(!isLossOf(kernel, { ...cpu, cpu: 0 }) && !isLossOf(kernel, { ...cpu, machine: 1 }) && !isLossOf(kernel, row));
+});
+
+test("of discarded records those near a moment are counted; how many were in a packet is not known", () => {
+	const gap = { from: 10, to: 20, count: 5, packets: false, cpu: null, kernel: false, machine: 0, pid: 20 };
+	const gaps = [gap, { ...gap, from: 18, to: 30, count: 1200 }, { ...gap, from: 15, to: 15, count: 3, packets: true }];
+	assert.equal(discardedNear(gaps, 12, 0), "5 records discarded");
+	assert.equal(discardedNear(gaps, 12, 3), "5 records discarded, 3 packets discarded");
+	assert.equal(discardedNear(gaps, 19, 1), "1,205 records discarded");
+	assert.equal(discardedNear(gaps, 31, 0.5), "");
 });
 
 test("groups are closed at first but for CPUs, and opened, closed, hidden and pinned one by one", () => {
