@@ -267,7 +267,7 @@ export class Api {
 		try {
 			response = await fetch(path, { method, headers: { authorization: `Bearer ${this.token}` } });
 		} catch (error) {
-			throw new NoAnswer(error instanceof Error ? error.message : String(error));
+			throw new NoAnswer(error instanceof Error ? error.message : String(error), { cause: error });
 		}
 		if (!response.ok) {
 			throw new Refused(response.status, await response.text());

@@ -74,7 +74,8 @@ function List({ state }: { state: State }) {
 	const { range, side, filter } = list.of ?? { range: state.range, side: 0 as const, filter: "" };
 	const overview = side === 1 ? state.overview?.other : state.overview;
 	const shift = state.shiftOf(side);
-	const density = useMemo(() => overview && new Density(overview, range, shift), [overview, range.from, range.to, shift]);
+	const { from, to } = range;
+	const density = useMemo(() => overview && new Density(overview, { from, to }, shift), [overview, from, to, shift]);
 	useLayoutEffect(() => {
 		const room = (place.current?.clientHeight ?? 0) - ROW_HEIGHT;
 		if (room > 0 && Math.abs(room - list.height) > 1) {
@@ -111,7 +112,7 @@ function List({ state }: { state: State }) {
 	return (
 		<>
 			<p>
-				{number} in the {length(range.to - range.from)} that {state.selection ? "are selected" : "are in view"}
+				{number} in the {length(to - from)} that {state.selection ? "are selected" : "are in view"}
 				{list.rows.length === 0 && !isWhole && ". Nothing was found within 5 s, or a record has more than 1 MiB: zoom in, or filter"}
 				{list.isStuck && ". No more was found within 5 s, or a record has more than 1 MiB: scroll on to search again, zoom in, or filter"}
 			</p>
@@ -119,6 +120,7 @@ function List({ state }: { state: State }) {
 				<div
 					ref={place}
 					class="lines"
+					// biome-ignore lint/a11y/noNoninteractiveTabindex: a list that keys scroll must be where they go
 					tabIndex={0}
 					role="group"
 					aria-label="Events: arrows move, Enter shows one in the middle of the tracks"

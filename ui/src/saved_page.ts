@@ -22,6 +22,15 @@ function bytesOf(text: string): DataView {
 	return new DataView(bytes.buffer);
 }
 
+/** The slice of a time, or the one before it if there is none; -1: there is neither. */
+function lastAt(lane: Tile, time: number): number {
+	let n = firstAt(lane, time);
+	while (n > 0 && (n >= lane.size || (lane.from[n] ?? 0) > time)) {
+		n--;
+	}
+	return n < lane.size ? n : -1;
+}
+
 /**
  * The items of a time at a level, of those of a finer one: crates/strata-ui/src/item.rs does the same. Slices that are as
  * long as a cell stay, the others that begin in one cell become one item.
@@ -145,11 +154,8 @@ export class SavedApi extends Api {
 	override async slice(track: number, time: number): Promise<Slice> {
 		const lane = this.lane(track);
 		const found = this.saved.tracks.find((it) => it.id === track);
-		let n = lane ? firstAt(lane, time) : -1;
-		while (lane && n > 0 && (n >= lane.size || (lane.from[n] ?? 0) > time)) {
-			n--;
-		}
-		if (!lane || !found || n < 0 || n >= lane.size) {
+		const n = lane ? lastAt(lane, time) : -1;
+		if (!lane || !found || n < 0) {
 			throw new Refused(404, "nothing of this is in the saved page");
 		}
 		const times = lane.count[n] ?? 1;

@@ -113,7 +113,7 @@ export class State {
 	help = false;
 	error = "";
 	isDark: boolean;
-	private past: Range[] = [];
+	private readonly past: Range[] = [];
 	private sumsOf = "";
 	/** What was asked for, counted by its kind: only the answer to the latest of each kind is shown. */
 	private reports = 0;

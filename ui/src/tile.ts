@@ -35,7 +35,7 @@ const HEAD = 24;
 const scratch = new DataView(new ArrayBuffer(8));
 
 /** The value of a counter, of the bytes of its varint: crates/strata-ui/src/counter_coding.rs has the layout. */
-function valueOf(view: DataView, begin: number, end: number): number {
+function counterValue(view: DataView, begin: number, end: number): number {
 	let bits = 0n;
 	for (let at = end - 1; at >= begin; at--) {
 		bits = (bits << 7n) | BigInt(view.getUint8(at) & 0x7f);
@@ -100,7 +100,7 @@ export function decode(view: DataView): Tile {
 			const begin = at;
 			varint();
 			if (isCounter) {
-				tile.value[n] = valueOf(view, begin, at);
+				tile.value[n] = counterValue(view, begin, at);
 			}
 		}
 		if ((tag & 8) === 0) {

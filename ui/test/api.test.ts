@@ -13,5 +13,5 @@ test("records are read line by line, and names in them are data", () => {
 		],
 	);
 	assert.deepEqual(recordsOf(""), []);
-	assert.equal(({} as Record<string, unknown>)["x"], undefined);
+	assert.equal(({} as Record<string, unknown>).x, undefined);
 });

@@ -102,7 +102,10 @@ test("the cursor goes through records that come while it moves", async () => {
 
 test("pages follow each other without a gap, however many records an answer has and whenever it comes", async () => {
 	let seed = 7;
-	const below = (end: number) => (seed = (seed * 1103515245 + 12345) % 2147483648) % end;
+	const below = (end: number) => {
+		seed = (seed * 1103515245 + 12345) % 2147483648;
+		return seed % end;
+	};
 	const waiting: (() => void)[] = [];
 	const list = newList(
 		(asked) => new Promise((answer) => waiting.push(() => answer({ ...answerOf({ ...asked, limit: 1 + below(PAGE) }), cut: true }))),
