@@ -60,6 +60,7 @@ use live::LiveFlags;
 use output_format::AnswerFlags;
 use processes::{parse_process, AskedProcess};
 use relay::RelayFlags;
+use rotation::{ClearFlags, DisableRotationFlags, EnableRotationFlags};
 use rules::{parse_kernel_rules, parse_rules};
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
@@ -80,6 +81,7 @@ pub mod processes;
 mod record_help;
 pub mod record_plan;
 pub mod relay;
+pub mod rotation;
 pub mod rules;
 pub mod sessions;
 pub mod snapshot;
@@ -213,6 +215,8 @@ Sessions, which run in the background until they are destroyed:
   status           Show channels and rules, and what is missing
   top              Show the rates of sessions periodically
   rotate           Complete the present part of the trace, and start a new one
+  enable-rotation, disable-rotation  Start new parts by size or time, and no more
+  clear            Remove what was recorded so far, and go on
   install-boot     Start a session at each boot, before any other service
   settle           Move the trace of such a session from memory to disk
   snapshot         Save what the buffers hold, while recording continues
@@ -277,6 +281,12 @@ pub enum Action {
     Snapshot(snapshot::SnapshotFlags),
     /// Start a new part of a session's trace; the previous part is then complete, and a trace by itself
     Rotate(OneFlags),
+    /// Start new parts of a session's trace by size or time from now on
+    EnableRotation(EnableRotationFlags),
+    /// Start no new parts by themselves any more
+    DisableRotation(DisableRotationFlags),
+    /// Remove what a session has recorded so far, such as a warm-up: the present part, or what a flight recorder holds
+    Clear(ClearFlags),
     /// Move the trace of a session that began at boot from memory to disk, and continue there
     Settle(SettleFlags),
     /// Start a session at each boot before any other service, in memory until the disk is mounted

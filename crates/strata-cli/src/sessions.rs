@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Group, Request, VERDICT};
+use strata_filter::Pattern;
 use strata_kernel::filter::cgroup;
 use strata_kernel::CallStacks;
 use strata_session::daemon::{process, AtOnce};
@@ -36,6 +37,7 @@ use crate::exit_status::FAILED;
 use crate::flags::output_format::AnswerFlags;
 use crate::flags::record_plan::Planned;
 use crate::flags::relay::absolute_to;
+use crate::flags::rotation::ClearFlags;
 use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, EnableEventFlags, OfSession, OneFlags, StartFlags,
     StopFlags, TrackFlags,
@@ -365,18 +367,54 @@ pub fn stand(
     Ok(messages::exit_status(&report, ending.is_strict))
 }
 
-/// Calls `act` for the session of this name, or for all sessions. Returns the highest exit status.
-fn with_all(
-    all: bool,
-    name: Option<&str>,
-    mut act: impl FnMut(Folder, String) -> Result<u8>,
-) -> Result<u8> {
-    if !all {
-        let (folder, name) = one_of(name)?;
-        return act(folder, name);
+/// Sessions that a command is for.
+enum Named<'n> {
+    All,
+    /// Those whose names fit this pattern.
+    Pattern(&'n str),
+    /// The session of this name; without one the only session there is.
+    One(Option<&'n str>),
+}
+
+impl<'n> Named<'n> {
+    fn of(all: bool, glob: bool, name: Option<&'n str>) -> Named<'n> {
+        match (all, name) {
+            (true, _) => Named::All,
+            (false, Some(name)) if glob => Named::Pattern(name),
+            (false, name) => Named::One(name),
+        }
     }
+}
+
+/// Returns the names that fit a pattern.
+///
+/// # Errors
+/// None does.
+fn fitting(names: Vec<String>, pattern: &str) -> Result<Vec<String>> {
+    let glob = Pattern::glob(pattern);
+    let (fit, others): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| glob.matches(name.as_bytes()));
+    match (fit.is_empty(), others.is_empty()) {
+        (false, _) => Ok(fit),
+        (true, true) => bail!("--glob '{}': there is no session", clean(pattern)),
+        (true, false) => {
+            bail!("--glob '{}': it fits none of the sessions {}", clean(pattern), others.join(", "))
+        }
+    }
+}
+
+/// Calls `act` for each of these sessions. Returns the highest exit status.
+fn with_all(which: &Named<'_>, mut act: impl FnMut(Folder, String) -> Result<u8>) -> Result<u8> {
+    let names = match which {
+        Named::One(name) => {
+            let (folder, name) = one_of(*name)?;
+            return act(folder, name);
+        }
+        Named::All => names_of(&Folder::open()?)?,
+        Named::Pattern(pattern) => fitting(names_of(&Folder::open()?)?, pattern)?,
+    };
     let mut status = 0;
-    for name in names_of(&Folder::open()?)? {
+    for name in names {
         match act(Folder::open()?, name) {
             Ok(one) => status = status.max(one),
             // The session has ended in between.
@@ -389,7 +427,8 @@ fn with_all(
 
 /// Runs `strata start`.
 pub fn start(flags: &StartFlags) -> Result<u8> {
-    with_all(flags.all, flags.name.as_deref(), |folder, name| start_one(flags, folder, name))
+    let which = Named::of(flags.all, flags.glob, flags.name.as_deref());
+    with_all(&which, |folder, name| start_one(flags, folder, name))
 }
 
 fn start_one(flags: &StartFlags, folder: Folder, name: String) -> Result<u8> {
@@ -473,7 +512,8 @@ fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
 
 /// Runs `strata stop`. A session of `strata record` ends; any other one can be started again.
 pub fn stop(flags: &StopFlags) -> Result<u8> {
-    with_all(flags.all, flags.name.as_deref(), |folder, name| stop_one(flags, &folder, &name))
+    let which = Named::of(flags.all, flags.glob, flags.name.as_deref());
+    with_all(&which, |folder, name| stop_one(flags, &folder, &name))
 }
 
 fn stop_one(flags: &StopFlags, folder: &Folder, name: &str) -> Result<u8> {
@@ -512,6 +552,30 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
         None => format!("nothing was recorded in the part before, which is gone; {goes_on}"),
     };
     Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// Runs `strata clear`.
+pub fn clear(flags: &ClearFlags) -> Result<u8> {
+    let which = Named::of(flags.all, false, flags.name.as_deref());
+    with_all(&which, |folder, name| {
+        let facts = ask(&folder, &name, &Request::Clear)?;
+        let present = text(&facts, "present");
+        let text = match facts.get("chunk").and_then(Value::as_object) {
+            Some(part) => format!(
+                "session '{name}': {} of the present part removed; recording goes on in {}",
+                counted(number(part, "records"), "event record"),
+                shell_word(&clean(present))
+            ),
+            None if present.is_empty() => {
+                format!("session '{name}': snapshots have what is recorded from now on")
+            }
+            None => format!(
+                "session '{name}': nothing was recorded in the present part; recording goes on in {}",
+                shell_word(&clean(present))
+            ),
+        };
+        Ok(done(&flags.answer, &name, facts, text))
+    })
 }
 
 /// Returns true if a session of this name runs, or was killed.
@@ -573,7 +637,8 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
 
 /// Runs `strata destroy`.
 pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
-    with_all(flags.all, flags.name.as_deref(), |folder, name| {
+    let which = Named::of(flags.all, flags.glob, flags.name.as_deref());
+    with_all(&which, |folder, name| {
         let is_missing = end(&folder, &name, &flags.answer)?;
         Ok(u8::from(is_missing && flags.strict))
     })

@@ -27,6 +27,8 @@ const SCANS: usize = 100;
 pub struct SnapshotSpan {
     /// Time before which packets must not end, or they are left out.
     pub from: u64,
+    /// Time before which records are left out.
+    pub since: u64,
     /// Time after which records are left out.
     pub until: u64,
 }
@@ -36,7 +38,19 @@ impl SnapshotSpan {
     #[must_use]
     pub fn until_now(last: Option<u64>) -> SnapshotSpan {
         let until = now_ns();
-        SnapshotSpan { from: last.map_or(0, |last| until.saturating_sub(last)), until }
+        let from = last.map_or(0, |last| until.saturating_sub(last));
+        SnapshotSpan { from, since: 0, until }
+    }
+
+    /// Leaves out records before `since`.
+    #[must_use]
+    pub fn without_before(self, since: u64) -> SnapshotSpan {
+        SnapshotSpan { since, ..self }
+    }
+
+    /// Returns whether a packet that ended at this time has nothing that belongs to the range.
+    fn is_after(&self, end: Option<u64>) -> bool {
+        end.is_some_and(|end| end < self.from.max(self.since))
     }
 }
 
@@ -165,14 +179,15 @@ fn scan_once(
             return Ok(false);
         }
     };
-    let is_early = |info: &Info| info.timestamp_end.is_some_and(|end| end < span.from);
+    let is_early = |info: &Info| span.is_after(info.timestamp_end);
     let mut has_early = false;
     loop {
         let is_done = match scan.look() {
             Some(seen) => {
                 let info = seen.packet().info();
                 let is_late = info.timestamp_end.is_none_or(|end| end > span.until);
-                let straight = !is_late && writer.sink.hidden_streams().is_some();
+                let is_whole = !is_late && info.timestamp_begin >= span.since;
+                let straight = is_whole && writer.sink.hidden_streams().is_some();
                 has_early |= is_early(info);
                 is_early(info) || (straight && writer.seen(&seen)?)
             }
@@ -185,8 +200,9 @@ fn scan_once(
         match scan.next(buffer) {
             Ok(Some(info)) if is_early(&info) => has_early = true,
             Ok(Some(mut info)) => {
+                let is_cut = cut_begin(&mut info, buffer, span.since, writer);
                 let is_last = cut(&mut info, buffer, span.until, writer);
-                let is_empty = is_last && info.content_bytes <= info.header_bytes;
+                let is_empty = (is_last || is_cut) && info.content_bytes <= info.header_bytes;
                 // Its end may be known only now.
                 if !is_empty && !is_early(&info) {
                     writer.copied(&info, buffer, true, || counters)?;
@@ -204,6 +220,42 @@ fn scan_once(
         }
     }
     Ok(!has_early && (scan.gone() > 0 || counters.overwritten_packets > 0))
+}
+
+/// Removes the records before `since`. Returns whether the packet has records of before, or may have.
+fn cut_begin(
+    info: &mut Info,
+    buffer: &mut Vec<u8>,
+    since: u64,
+    writer: &mut StreamWriting<'_>,
+) -> bool {
+    if info.timestamp_begin >= since {
+        return false;
+    }
+    let header = info.header_bytes as usize;
+    let body = buffer.get(header..).unwrap_or(&[]);
+    let class = writer.classes.as_mut().and_then(|classes| (classes.0)());
+    let scanner = class.and_then(|class| RecordScanner::new(&class, ByteOrder::NATIVE).ok());
+    let mut records = scanner.as_ref().map(|all| all.records(body, info.timestamp_begin));
+    let (mut before, mut first) = (0, None);
+    // Without classes its records are not known one by one, and behind a damaged one neither: all of them are left out.
+    while let Some(Ok(record)) = records.as_mut().and_then(Iterator::next) {
+        if record.timestamp >= since {
+            first = Some((record.offset, record.timestamp));
+            break;
+        }
+        before += 1;
+    }
+    let (offset, begin) = first.unwrap_or((body.len() as u64, since));
+    let offset = offset.min(body.len() as u64);
+    buffer.drain(header..header + offset as usize);
+    info.content_bytes = info.content_bytes.saturating_sub(offset).max(info.header_bytes);
+    info.timestamp_begin = begin;
+    info.records = match first {
+        Some(_) => info.records.map(|all| all.saturating_sub(before)),
+        None => Some(0),
+    };
+    true
 }
 
 /// Removes the records later than `until`. Returns whether there were any: packets after this one then have only later
@@ -244,10 +296,12 @@ pub(crate) fn has_any(view: &mut View, span: SnapshotSpan) -> bool {
     (0..view.nr_streams()).any(|number| {
         let Ok((mut scan, counters)) = view.scan(number, Order::NewestFirst) else { return true };
         match scan.next(&mut buffer) {
-            Ok(Some(info)) => info.timestamp_end.is_none_or(|end| end >= span.from),
+            Ok(Some(info)) => !span.is_after(info.timestamp_end),
             // Of what was discarded there is something to tell, unless it may be long ago.
             // What was overwritten just now has another one behind it.
-            Ok(None) => scan.gone() > 0 || (span.from == 0 && counters.discarded() > 0),
+            Ok(None) => {
+                scan.gone() > 0 || (span.from == 0 && span.since == 0 && counters.discarded() > 0)
+            }
             // What is wrong with it is said where it is written.
             Err(_) => true,
         }

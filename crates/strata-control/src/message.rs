@@ -31,6 +31,8 @@ pub enum Request {
     },
     /// Asks for a new part of the trace.
     Rotate,
+    /// Asks to remove what was recorded so far: the present part of a trace, or what the buffers of a flight recorder hold.
+    Clear,
     /// Asks to copy the trace from memory to the disk, and to continue there.
     Settle {
         /// Absolute path of the new folder's parent; `None` for that of the plan.
@@ -80,6 +82,7 @@ impl Request {
             }
             Request::Status
             | Request::Rotate
+            | Request::Clear
             | Request::Start
             | Request::Stop
             | Request::Destroy
@@ -94,6 +97,7 @@ impl Request {
             Request::Snapshot { .. } => "snapshot",
             Request::MemberSnapshot { .. } => "member-snapshot",
             Request::Rotate => "rotate",
+            Request::Clear => "clear",
             Request::Settle { .. } => "settle",
             Request::Start => "start",
             Request::Stop => "stop",
@@ -118,6 +122,7 @@ impl Request {
         let request = match object.get("do").and_then(Value::as_str) {
             Some("status") => Request::Status,
             Some("rotate") => Request::Rotate,
+            Some("clear") => Request::Clear,
             Some("start") => Request::Start,
             Some("stop") => Request::Stop,
             Some("destroy") => Request::Destroy,

@@ -303,6 +303,10 @@ impl<'a> Engine<'a> {
                 self.resources.rotate(reply);
                 true
             }
+            ControlRequest::Clear(reply) => {
+                self.resources.clear(reply);
+                true
+            }
             ControlRequest::Settle(above, reply) => {
                 match above.or_else(|| self.settle().map(|settle| settle.folder.clone())) {
                     Some(above) => self.resources.settle(above, reply),

@@ -55,7 +55,7 @@ mod transient;
 mod triggers;
 
 pub use change::{
-    Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind,
+    Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind, RotationBy,
 };
 pub use transient::Transient;
 pub use triggers::{

@@ -248,7 +248,7 @@ mod tests {
             // The reports of analyze are counted by themselves.
             nr_pages += u32::from(!name.starts_with("strata-analyze-"));
         }
-        assert_eq!(nr_pages, 35);
+        assert_eq!(nr_pages, 38);
         for report in [
             "cpu", "files", "irq", "locks", "memory", "spans", "summary", "syscalls", "threads",
             "wait",

@@ -344,6 +344,7 @@ const ALL: &[CommandExamples] = &[
         &[
             ("strata start web", "record, from now on or again"),
             ("strata start --all", "all sessions of this user"),
+            ("strata start --glob 'web*'", "those of these names"),
         ],
         &["stop", "status", "create"],
     ),
@@ -360,6 +361,7 @@ const ALL: &[CommandExamples] = &[
         &[
             ("strata destroy web", "end it; the trace stays, and what is missing is said"),
             ("strata destroy --all", "all sessions of this user"),
+            ("strata destroy --glob 'web*'", "those of these names"),
         ],
         &["stop", "view", "stats"],
     ),
@@ -395,7 +397,28 @@ const ALL: &[CommandExamples] = &[
     of(
         "rotate",
         &[("strata rotate web", "complete a part of the trace, and go on in a new one")],
-        &["create", "view", "snapshot"],
+        &["enable-rotation", "create", "view", "snapshot"],
+    ),
+    of(
+        "enable-rotation",
+        &[
+            ("strata enable-rotation --size 500M -s web", "a new part whenever one has 500 MiB"),
+            ("strata enable-rotation --time 1h --count 24 -s web", "the parts of a day"),
+        ],
+        &["disable-rotation", "rotate", "create"],
+    ),
+    of(
+        "disable-rotation",
+        &[("strata disable-rotation -s web", "new parts by `strata rotate` only")],
+        &["enable-rotation", "rotate"],
+    ),
+    of(
+        "clear",
+        &[
+            ("strata clear web", "remove what was recorded while the program warmed up"),
+            ("strata clear --all", "all sessions of this user"),
+        ],
+        &["rotate", "snapshot", "destroy"],
     ),
     of(
         "settle",

@@ -193,6 +193,10 @@ pub struct StartFlags {
     #[arg(short, long, conflicts_with = "name")]
     pub all: bool,
 
+    /// NAME is a pattern with '*' and '?': start all sessions of this user that it fits
+    #[arg(short, long, requires = "name")]
+    pub glob: bool,
+
     /// Run the session in this process
     #[arg(long, hide = true)]
     pub of_session: bool,
@@ -235,6 +239,10 @@ pub struct StopFlags {
     #[arg(short, long, conflicts_with = "name")]
     pub all: bool,
 
+    /// NAME is a pattern with '*' and '?': stop all sessions of this user that it fits
+    #[arg(short, long, requires = "name")]
+    pub glob: bool,
+
     /// Exit with 1 if anything is missing, as `strata status` says it
     #[arg(long)]
     pub strict: bool,
@@ -255,6 +263,10 @@ pub struct DestroyFlags {
     /// End all sessions of this user
     #[arg(short, long, conflicts_with = "name")]
     pub all: bool,
+
+    /// NAME is a pattern with '*' and '?': end all sessions of this user that it fits
+    #[arg(short, long, requires = "name")]
+    pub glob: bool,
 
     /// Exit with 1 if anything is missing, as it says at its end
     #[arg(long)]

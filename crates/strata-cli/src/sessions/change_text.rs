@@ -1,10 +1,15 @@
 //! Describes the changes of a session's plan for people: what was changed, and how many events each new rule matches.
 
-use strata_session::plan::{Change, ContextChange, DisableEvents, EnableEvents, Kind, LayerOf};
+use std::time::Duration;
+
+use strata_session::options::Rotation;
+use strata_session::plan::{
+    Change, ContextChange, DisableEvents, EnableEvents, Kind, LayerOf, RotationBy,
+};
 use strata_session::Tracked;
 
 use crate::sessions::status_fields::{objects, text, Facts};
-use crate::units::{clean, count};
+use crate::units::{clean, count, counted, size, time};
 
 /// The most rules, names or numbers that one change lists.
 const SHOWN: usize = 6;
@@ -38,12 +43,34 @@ fn part(change: &Change, facts: &Facts) -> String {
         }
         Change::AddTrigger(trigger) => format!("has the trigger {}", clean(&trigger.name)),
         Change::RemoveTrigger(trigger) => format!("has no trigger {} any more", clean(trigger)),
+        Change::EnableRotation(rotation) => enabled_rotation(rotation),
+        Change::DisableRotation(conditions) => {
+            let words: Vec<&str> = conditions
+                .iter()
+                .map(|one| match one {
+                    RotationBy::Size => "starts no part by size",
+                    RotationBy::Time => "starts no part by time",
+                    RotationBy::Count => "keeps all parts",
+                })
+                .collect();
+            words.join(", ")
+        }
         Change::Track(tracked) => format!("tracks {}", those(tracked)),
         Change::Untrack(tracked) => format!("no longer tracks {}", those(tracked)),
         Change::TrackAll(kinds) => format!("tracks processes of any {}", words(kinds)),
         Change::UntrackAll(kinds) => format!("tracks no process by its {}", words(kinds)),
         Change::Several(_) => String::new(),
     }
+}
+
+fn enabled_rotation(rotation: &Rotation) -> String {
+    let Rotation { size: bytes, time_ms, count: parts } = *rotation;
+    let all = [
+        bytes.map(|bytes| format!("starts a new part at {}", size(bytes))),
+        time_ms.map(|ms| format!("starts a new part every {}", time(Duration::from_millis(ms)))),
+        parts.map(|parts| format!("keeps the last {}", counted(parts, "complete part"))),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Lists new rules with the number of events that each matches, if the session has looked for them.
@@ -178,6 +205,15 @@ mod tests {
     fn changed_channels_contexts_and_tracked_processes_are_named() {
         let facts = Facts::new();
         let told = |change: Change| changed("web", &[change], &facts);
+        let parts = Rotation { size: Some(500 << 20), time_ms: Some(3_600_000), count: Some(1) };
+        assert_eq!(
+            told(Change::EnableRotation(parts)),
+            "session 'web' starts a new part at 500.0 MiB, starts a new part every 1 h 00 min, keeps the last 1 complete part"
+        );
+        assert_eq!(
+            told(Change::DisableRotation(vec![RotationBy::Size, RotationBy::Count])),
+            "session 'web' starts no part by size, keeps all parts"
+        );
         let channel = ChannelOf { layer: LayerOf::Kernel, channel: "disk".into() };
         assert_eq!(
             told(Change::DisableChannel(channel)),

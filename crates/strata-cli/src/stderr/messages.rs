@@ -378,7 +378,7 @@ fn parts(report: &Report) -> Option<Message> {
         };
         let _ = write!(
             text,
-            "; {} with {}{unknown} removed, as --rotate-count, --keep-count or --keep-size says",
+            "; {} with {}{unknown} removed, as --rotate-count, --keep-count, --keep-size or strata clear says",
             counted(parts.removed, "part"),
             counted(parts.removed_records, "event record"),
         );

@@ -318,6 +318,7 @@ impl ControlServer {
                 Ok(facts)
             }
             Request::Rotate => object(&self.controls.rotate()?),
+            Request::Clear => object(&self.controls.clear()?),
             Request::Settle { folder } => object(&self.controls.settle(folder.clone())?),
             Request::Plan => object(&self.controls.plan()?),
             Request::Change { change } => {

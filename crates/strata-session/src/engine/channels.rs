@@ -111,6 +111,7 @@ impl Engine<'_> {
         self.begin_triggers(&plan, false, notify)?;
         let done = self.apply(plan, self.state == SessionState::Recording, notify);
         self.triggers.keep(&self.plan, notify);
+        self.resources.set_rotation(self.plan.rotation);
         self.seek(notify);
         done
     }

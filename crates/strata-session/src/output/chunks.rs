@@ -423,6 +423,33 @@ impl ChunksOutput {
         self.kept.drain(..more).collect()
     }
 
+    /// Takes the complete chunk of this number, to be removed.
+    pub(crate) fn take(&mut self, number: u64) -> Option<SessionChunk> {
+        let index = self.kept.iter().position(|chunk| chunk.number == number)?;
+        let chunk = self.kept.remove(index)?;
+        Some(self.opened(chunk))
+    }
+
+    /// Sets the conditions of rotation. Of the chunks that are complete already, those that are still listed count to the
+    /// number of chunks to keep.
+    pub(crate) fn set_rotation(&mut self, rotation: Rotation) {
+        self.rotation = rotation;
+        if self.bound().is_some() {
+            let kept = std::mem::take(&mut self.kept);
+            self.kept = kept.into_iter().map(|chunk| self.opened(chunk)).collect();
+        }
+    }
+
+    /// Opens the folder of a chunk that was closed because it was not to be removed.
+    fn opened(&self, chunk: SessionChunk) -> SessionChunk {
+        if chunk.folder.is_some() {
+            return chunk;
+        }
+        let name = chunk.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let folder = name.and_then(|name| self.root.chunk_of_before(&name));
+        SessionChunk { folder, ..chunk }
+    }
+
     /// Forgets a chunk whose removal was tried, and counts it if it was removed.
     pub(crate) fn removed(&mut self, chunk: &SessionChunk, is_removed: bool) {
         self.leave(chunk);

@@ -7,6 +7,7 @@ use strata_kernel::CallStacks;
 
 use super::names::near;
 use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
+use crate::options::Rotation;
 use crate::plan::tracked::Tracked;
 
 /// A change of a plan.
@@ -29,6 +30,10 @@ pub enum Change {
     AddTrigger(Box<Trigger>),
     /// Removes a trigger by its name.
     RemoveTrigger(String),
+    /// Rotates the trace by these conditions; those that are `None` stay as they are.
+    EnableRotation(Rotation),
+    /// Rotates the trace no longer by these conditions.
+    DisableRotation(Vec<RotationBy>),
     /// Adds tracked entries. If all processes were tracked by this property so far, only the new entries are from now
     /// on.
     Track(Tracked),
@@ -56,6 +61,18 @@ pub enum Kind {
     Names,
     /// Tracking by cgroup.
     Cgroups,
+}
+
+/// A condition of automatic rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RotationBy {
+    /// The size of a chunk.
+    Size,
+    /// The time of a chunk.
+    Time,
+    /// The number of chunks to keep.
+    Count,
 }
 
 /// A channel of a layer.
@@ -209,6 +226,16 @@ impl Plan {
             Change::AddContext(asked) => plan.add_contexts(asked)?,
             Change::AddTrigger(trigger) => plan.triggers.push(Trigger::clone(trigger)),
             Change::RemoveTrigger(name) => plan.remove_trigger(name)?,
+            Change::EnableRotation(asked) => plan.enable_rotation(*asked)?,
+            Change::DisableRotation(conditions) => {
+                for condition in conditions {
+                    match condition {
+                        RotationBy::Size => plan.rotation.size = None,
+                        RotationBy::Time => plan.rotation.time_ms = None,
+                        RotationBy::Count => plan.rotation.count = None,
+                    }
+                }
+            }
             Change::Track(tracked) => {
                 let all = &mut plan.tracked;
                 add(&mut all.pids, tracked.pids.as_deref());
@@ -233,6 +260,31 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    fn enable_rotation(&mut self, asked: Rotation) -> Result<(), PlanError> {
+        let why = match () {
+            () if asked.is_none() => "no size, no time and no number of parts was given",
+            () if self.snapshot => {
+                "a flight recorder writes nothing but snapshots, and nothing is rotated"
+            }
+            () if self.to.is_some() || self.transient.relay.is_some() => {
+                "the trace goes to a relay in one piece"
+            }
+            () if !self.transient.guests.is_empty() => {
+                "a guest is recorded, whose traces are written in one piece"
+            }
+            () => {
+                let had = self.rotation;
+                self.rotation = Rotation {
+                    size: asked.size.or(had.size),
+                    time_ms: asked.time_ms.or(had.time_ms),
+                    count: asked.count.or(had.count),
+                };
+                return Ok(());
+            }
+        };
+        Err(PlanError::Nothing { what: "enable-rotation", why })
     }
 
     fn track(&mut self, kind: Kind, none: bool) {

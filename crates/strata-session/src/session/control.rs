@@ -30,6 +30,8 @@ pub(crate) enum ControlRequest {
     Change(Box<Change>, ReplyTo<()>),
     /// Completes the present chunk of the trace and begins the next.
     Rotate(ReplyTo<Rotated>),
+    /// Removes what was recorded so far, and goes on.
+    Clear(ReplyTo<Rotated>),
     /// Flushes the trace from memory to a new folder within this folder, or within that of the plan, and continues
     /// there.
     Settle(Option<PathBuf>, ReplyTo<Rotated>),
@@ -175,6 +177,15 @@ impl Controls {
     /// Why the trace cannot be rotated; it goes on in the present chunk.
     pub fn rotate(&self) -> Result<Rotated, String> {
         self.ask(ControlRequest::Rotate)
+    }
+
+    /// Removes what was recorded so far, and goes on: the present chunk of a trace, which is returned, or what the buffers
+    /// of a flight recorder hold.
+    ///
+    /// # Errors
+    /// Why it cannot be removed.
+    pub fn clear(&self) -> Result<Rotated, String> {
+        self.ask(ControlRequest::Clear)
     }
 
     /// Flushes the trace from memory to a new folder in `above`, or in the plan's folder, and continues there. Returns

@@ -11,7 +11,7 @@ use strata_model::TimeSource;
 use strata_remote::Destination;
 
 use crate::error::SessionError;
-use crate::options::Options;
+use crate::options::{Options, Rotation};
 use crate::output::chunks::ChunksOutput;
 use crate::output::describe::Machine;
 use crate::output::folder::{TimeStamp, TraceFolder};
@@ -229,6 +229,44 @@ impl Resources {
                 let why = "nothing is written of it but snapshots, each a trace by itself: strata snapshot";
                 // The requester may have gone.
                 let _ = reply.send(Err(why.to_owned()));
+            }
+        }
+    }
+
+    /// Rotates the trace by these conditions from now on.
+    pub(crate) fn set_rotation(&self, rotation: Rotation) {
+        if let Some(rotations) = &self.rotations {
+            rotations.borrow_mut().set(rotation, self.context.shared.time().now());
+        }
+    }
+
+    /// Removes what was recorded so far: the present chunk of a trace, or what the buffers hold of a flight recorder.
+    pub(crate) fn clear(&self, reply: Sender<Result<Rotated, String>>) {
+        match &self.rotations {
+            Some(rotations) if !self.has_guests && !self.is_early() => {
+                rotations.borrow_mut().clear(reply);
+            }
+            Some(_) if self.has_guests => {
+                // The requester may have gone.
+                let _ = reply.send(Err(
+                    "a guest is recorded, whose traces are written in one piece".to_owned(),
+                ));
+            }
+            Some(_) => {
+                let why =
+                    "its trace is held in memory until it has a place on the disk: strata settle";
+                // The requester may have gone.
+                let _ = reply.send(Err(why.to_owned()));
+            }
+            None if self.is_relayed => {
+                // The requester may have gone.
+                let _ = reply
+                    .send(Err("its trace goes to a relay, which keeps what it has".to_owned()));
+            }
+            None => {
+                self.snapshots.borrow_mut().clear();
+                // The requester may have gone.
+                let _ = reply.send(Ok(Rotated { chunk: None, present: PathBuf::new() }));
             }
         }
     }

@@ -57,6 +57,8 @@ pub(crate) struct Rotations {
     chunks: Arc<Mutex<ChunksOutput>>,
     rotation: Rotation,
     asked: Vec<RotationReply>,
+    /// Requests to rotate and then to remove the chunk that is complete.
+    asked_to_clear: Vec<RotationReply>,
     /// The folder in which to create a new folder on disk, if the trace is to be flushed there.
     flush_in: Option<PathBuf>,
     /// The thread of the running rotation, which returns the reason if it fails.
@@ -75,9 +77,35 @@ impl Rotations {
         time: &TimeSource,
     ) -> Rotations {
         let now = time.now();
-        let (asked, running, has_told) = (Vec::new(), None, false);
+        let (asked, asked_to_clear, running, has_told) = (Vec::new(), Vec::new(), None, false);
         let (flush_in, since, not_before) = (None, now, now);
-        Rotations { chunks, rotation, asked, flush_in, running, has_told, since, not_before }
+        Rotations {
+            chunks,
+            rotation,
+            asked,
+            asked_to_clear,
+            flush_in,
+            running,
+            has_told,
+            since,
+            not_before,
+        }
+    }
+
+    /// Rotates by these conditions from now on. A period begins at `now`.
+    pub(crate) fn set(&mut self, rotation: Rotation, now: Instant) {
+        if self.rotation.time_ms != rotation.time_ms {
+            self.since = now;
+        }
+        if self.rotation != rotation {
+            self.rotation = rotation;
+            lock(&self.chunks).set_rotation(rotation);
+        }
+    }
+
+    /// Requests to remove the present chunk, and to continue in the next one.
+    pub(crate) fn clear(&mut self, reply: RotationReply) {
+        self.asked_to_clear.push(reply);
     }
 
     /// Requests to move the trace from memory to a new folder on the disk in `folder`.
@@ -124,7 +152,8 @@ impl Rotations {
         if !self.has_told {
             self.tell(None, notify);
         }
-        if self.running.is_none() && (!self.asked.is_empty() || self.is_due(shared)) {
+        let is_asked = !self.asked.is_empty() || !self.asked_to_clear.is_empty();
+        if self.running.is_none() && (is_asked || self.is_due(shared)) {
             self.begin(session, shared);
         }
     }
@@ -159,7 +188,12 @@ impl Rotations {
     }
 
     fn begin(&mut self, session: &Session, shared: &Arc<Shared>) {
-        let (asked, chunks) = (std::mem::take(&mut self.asked), Arc::clone(&self.chunks));
+        let (mut asked, chunks) = (std::mem::take(&mut self.asked), Arc::clone(&self.chunks));
+        // Who asked for a complete chunk gets one that stays; the others wait for the next rotation.
+        let clears = asked.is_empty() && !self.asked_to_clear.is_empty();
+        if clears {
+            asked = std::mem::take(&mut self.asked_to_clear);
+        }
         let ((begun, is_begun), (cuts, of_layers)) = (channel(), channel::<Vec<Cut>>());
         let (of_session, first) = (Arc::clone(shared), session.rotate());
         let flush_in = self.flush_in.take();
@@ -173,7 +207,7 @@ impl Rotations {
             let done = next.and_then(|()| {
                 // The receiver waits, so this cannot fail.
                 let _ = begun.send(());
-                cut(&chunks, of_layers.recv().unwrap_or_default(), &of_session)
+                cut(&chunks, of_layers.recv().unwrap_or_default(), clears, &of_session)
             });
             lock(&chunks).set_error(done.as_ref().err().cloned());
             for reply in &asked {
@@ -193,6 +227,7 @@ impl Rotations {
     /// Waits for the running rotation. Requests for another one get no answer.
     pub(crate) fn join(&mut self, shared: &Shared, notify: &mut dyn FnMut(Notice)) {
         self.asked.clear();
+        self.asked_to_clear.clear();
         if let Some(why) = joined(self.running.take(), shared) {
             notify(Notice::NotRotated { why });
         }
@@ -243,10 +278,12 @@ fn complete(chunks: &Arc<Mutex<ChunksOutput>>, cuts: Vec<Cut>) {
     }
 }
 
-/// Completes the previous chunk. New traces already begin in the next chunk. Returns the result of the rotation.
+/// Completes the previous chunk, and removes it if `clears` is true. New traces already begin in the next chunk. Returns
+/// the result of the rotation.
 fn cut(
     chunks: &Arc<Mutex<ChunksOutput>>,
     cuts: Vec<Cut>,
+    clears: bool,
     shared: &Shared,
 ) -> Result<Rotated, String> {
     complete(chunks, cuts);
@@ -254,7 +291,11 @@ fn cut(
     let chunk = flush_to_disk(chunks, chunk)?;
     let (beyond, present) = {
         let mut chunks = lock(chunks);
-        (chunks.beyond(), chunks.present())
+        let mut beyond = chunks.beyond();
+        if let (true, Some(chunk)) = (clears, &chunk) {
+            beyond.extend(chunks.take(chunk.number));
+        }
+        (beyond, chunks.present())
     };
     let mut failed = None;
     for old in beyond {

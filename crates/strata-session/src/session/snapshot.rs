@@ -48,6 +48,8 @@ pub(crate) struct Snapshots {
     threads: Vec<JoinHandle<()>>,
     saved: Arc<AtomicU64>,
     end: SnapshotsEnd,
+    /// Time before which records are left out, by the traces' clock \[ns\].
+    since: u64,
 }
 
 /// The end of the session, for snapshots that wait for a relay: the user's requests to stop, and their number when the
@@ -81,7 +83,7 @@ impl Snapshots {
             return;
         }
         let last = last.map(|last| u64::try_from(last.as_nanos()).unwrap_or(u64::MAX));
-        let (asks, saved) = (session.snapshot(), Arc::clone(&self.saved));
+        let (asks, saved, since) = (session.snapshot(), Arc::clone(&self.saved), self.since);
         // The estimate is the size of all buffers, which the snapshot cannot exceed.
         let needs = shared.memory().now().1;
         let leavings = leavings.map(Arc::clone);
@@ -92,7 +94,7 @@ impl Snapshots {
             let work = move || {
                 let sent = about
                     .map_err(|error| error.to_string())
-                    .and_then(|about| send(&to, about, (last, &end), asks));
+                    .and_then(|about| send(&to, about, ((last, since), &end), asks));
                 if sent.as_ref().is_ok_and(|counts| counts.records > 0) {
                     saved.fetch_add(1, Ordering::Relaxed);
                 }
@@ -105,7 +107,7 @@ impl Snapshots {
         let work = move || {
             let leavings = leavings.as_deref();
             let place = SnapshotPlace { path: &output, min_free, needs, made, leavings };
-            let done = save(&place, last, asks, &saved);
+            let done = save(&place, (last, since), asks, &saved);
             if let (Some(leavings), Ok(_)) = (leavings, &done) {
                 leavings.look_in(output.parent().unwrap_or(Path::new("")), made);
                 leavings.apply();
@@ -114,6 +116,11 @@ impl Snapshots {
             let _ = reply.send(done);
         };
         self.threads.extend(spawn("strata-snapshot", Work::Files, shared, work));
+    }
+
+    /// Leaves out all earlier records from now on.
+    pub(crate) fn clear(&mut self) {
+        self.since = SnapshotSpan::until_now(None).until;
     }
 
     /// Removes the session's oldest data that exceed the limits, in a thread of its own.
@@ -167,7 +174,7 @@ impl SnapshotPlace<'_> {
 /// Writes a snapshot into the folder. If there is no record, nothing is left.
 fn save(
     place: &SnapshotPlace<'_>,
-    last: Option<u64>,
+    (last, since): (Option<u64>, u64),
     asks: Vec<Ask>,
     saved: &AtomicU64,
 ) -> Result<Counts, String> {
@@ -178,7 +185,7 @@ fn save(
     let folder = Arc::new(Mutex::new(folder));
     let output = Arc::clone(&folder) as Arc<Mutex<dyn Output>>;
     let text = |error: &Error| format!("{}{}", failure_text(error), advice(error));
-    let moment = || SnapshotSpan::until_now(last);
+    let moment = || SnapshotSpan::until_now(last).without_before(since);
     let done = begun.and_then(|()| write(&output, moment, asks).map_err(|error| text(&error)));
     let folder = lock(&folder);
     let ending = match &done {
@@ -202,7 +209,7 @@ fn save(
 fn send(
     to: &Destination,
     about: Recording,
-    (last, end): (Option<u64>, &SnapshotsEnd),
+    ((last, since), end): ((Option<u64>, u64), &SnapshotsEnd),
     asks: Vec<Ask>,
 ) -> Result<Counts, String> {
     let target = to.target().map_err(|error| error.to_string())?;
@@ -212,7 +219,7 @@ fn send(
         end: end.clone(),
     }));
     let sink = Arc::clone(&output) as Arc<Mutex<dyn Output>>;
-    let done = write(&sink, || SnapshotSpan::until_now(last), asks);
+    let done = write(&sink, || SnapshotSpan::until_now(last).without_before(since), asks);
     let link = lock(&output).begun.as_ref().map(RemoteOutput::link);
     let relay = |why: String| format!("the relay {}: {why}", to.address);
     let Some(link) = link else { return done.map_err(|error| relay(error.to_string())) };

@@ -509,10 +509,18 @@ fn snapshot_of_the_last_time_leaves_out_packets_that_ended_before() {
     assert_eq!(snapshot(&all, whole).records, 300);
     let last = snapshot(&scratch.0.join("last"), SnapshotSpan { from: now, ..whole });
     assert_eq!((last.records, read(&scratch.0.join("last"))), (200, (100..300).collect()));
-    let before = snapshot(&scratch.0.join("before"), SnapshotSpan { from: 0, until: now });
+    let before = snapshot(&scratch.0.join("before"), SnapshotSpan { until: now, ..whole });
     assert_eq!((before.records, read(&scratch.0.join("before"))), (150, (0..150).collect()));
+    // What came before a moment within a packet is left out record by record.
+    let since = snapshot(&scratch.0.join("since"), whole.without_before(now));
+    assert_eq!((since.records, read(&scratch.0.join("since"))), (150, (150..300).collect()));
     // Nothing is so late.
-    assert_eq!(snapshot(&none, SnapshotSpan { from: u64::MAX, until: u64::MAX }).records, 0);
+    let later = scratch.0.join("later");
+    assert_eq!(snapshot(&later, whole.without_before(u64::MAX)).records, 0);
+    assert_eq!(
+        snapshot(&none, SnapshotSpan { from: u64::MAX, until: u64::MAX, ..whole }).records,
+        0
+    );
     bench.end();
 }
 

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const VERBS: [(&str, &str); 15] = [
+const VERBS: [(&str, &str); 12] = [
     (
         "crash",
         "nothing has to be extracted: what a program that crashed had recorded is in the trace, or in the next snapshot; and \
@@ -16,11 +16,6 @@ const VERBS: [(&str, &str); 15] = [
     ("show-maps", NO_MAPS),
     ("export-maps", NO_MAPS),
     (
-        "clear",
-        "snapshots take nothing away, and what is written stays: `strata rotate NAME` goes on in a new part, and parts \
-         can be removed one by one; `strata create --rotate-count N` keeps the last N",
-    ),
-    (
         "regenerate",
         "each trace, each part of one and each snapshot has its metadata, and what was there before it began. \
          `strata rotate NAME` begins a new part",
@@ -31,22 +26,12 @@ const VERBS: [(&str, &str); 15] = [
          they describe",
     ),
     ("set-session", "there is no current session. Use -s NAME, or leave it out where there is only one"),
-    (
-        "enable-rotation",
-        "`strata create NAME --rotate-size 500M --rotate-time 1h` says it when the session is made; `strata rotate NAME` \
-         goes on in a new part now",
-    ),
-    (
-        "disable-rotation",
-        "a session is rotated as `strata create` was told: leave out --rotate-size and --rotate-time there",
-    ),
     ("version", "`strata --version` says it"),
 ];
 
 const NO_MAPS: &str =
     "there are no maps in sessions. `strata count` counts in the kernel by keys, `strata stats` and `strata analyze` count what was recorded, and `--libc malloc:sum` counts in the program";
-const FLAGS: [(&str, &str); 31] = [
-    ("--glob", "sessions are named one by one, or all of them by --all"),
+const FLAGS: [(&str, &str); 30] = [
     ("--sessiond-path", NO_DAEMON),
     ("--relayd-path", NO_DAEMON),
     ("--no-sessiond", NO_DAEMON),
@@ -83,8 +68,15 @@ const NO_DAEMON: &str =
     "leave it out: there is no daemon to be started, each session is a process of its own";
 const NO_AGENT: &str =
     "there are no agents for Java and Python. What these call of C libraries is recorded by -u, and by -k --probe";
-const OF_EVENTS: &[&str] =
-    &["add-context", "disable-channel", "disable-event", "enable-channel", "enable-event", "list"];
+const OF_EVENTS: &[&str] = &[
+    "add-context",
+    "disable-channel",
+    "disable-event",
+    "enable-channel",
+    "enable-event",
+    "list",
+    "status",
+];
 const OF_ANYBODY: &str = "leave it out: who is tracked is so for programs and the kernel";
 const TRACKING: &[&str] = &["track", "untrack"];
 const NOWHERE_ELSE: &str =
@@ -92,8 +84,7 @@ const NOWHERE_ELSE: &str =
 const ACTIONS: &str = "--snapshot, --rotate, --start, --stop and --run COMMAND are the actions";
 
 /// Words that Strata uses for something else in other commands, each with the commands that it is answered for.
-const FLAGS_OF: [(&[&str], &[&str], &str); 22] = [
-    (&["start", "stop", "destroy"], &["-g"], "sessions are named one by one, or all of them by --all"),
+const FLAGS_OF: [(&[&str], &[&str], &str); 29] = [
     (&["<COMMAND>"], &["-n"], NO_DAEMON),
     (&["<COMMAND>"], &["-q", "--quiet", "-v", "--verbose"], "leave it out here: some commands have -q behind their own word"),
     (TRACKING, &["-u", "--userspace", "-k", "--kernel"], OF_ANYBODY),
@@ -111,13 +102,24 @@ const FLAGS_OF: [(&[&str], &[&str], &str); 22] = [
     (&["snapshot"], &["-m", "--max-size"], "use --last LENGTH, as in `--last 10s`"),
     (&["snapshot"], &["-n", "--name"], "use -o DIR: the folder's name is the snapshot's"),
     (&["create"], &["--trace-format"], "leave it out: sessions write CTF 1.8. `strata record --ctf=2` writes CTF 2"),
+    (
+        &["enable-rotation", "disable-rotation"],
+        &["--timer"],
+        "use --time with a unit: 3600000000 there is `--time 1h` here",
+    ),
     (&["load"], &["--override-url"], "use -o DIR"),
     (&["load"], &["--override-name"], "use `strata load NAME --input FILE`"),
     (&["list"], &["-d", "--domain", "-c", "--channel"], "use `strata status NAME`: it has channels and rules of both"),
+    (
+        &["status"],
+        &["-c", "--channel", "-u", "--userspace", "-k", "--kernel", "-d", "--domain"],
+        "leave it out: `strata status NAME` has channels and rules of both",
+    ),
+    (&["list", "status"], &["-M", "--map-channel"], NO_MAPS),
     (&["list"], &["--syscall"], "use `strata list -k 'syscalls:*'`"),
     (&["view"], &["-e", "--viewer"], "start it with the trace's folder, as in `babeltrace2 DIR`"),
     (
-        &["enable-event"],
+        &["enable-event", "disable-event"],
         &["--function"],
         "the kernel's functions are no events here. `strata list -k` shows its tracepoints and system calls; functions of \
          programs are recorded by --probe 'uprobe:PATH:SYMBOL'",
@@ -131,6 +133,23 @@ const FLAGS_OF: [(&[&str], &[&str], &str); 22] = [
     (&["add-trigger"], &["--action"], ACTIONS),
     (&["add-trigger"], &["--type"], "-u 'shop:*' is a rule of programs, and -k openat one of the kernel"),
     (&["add-trigger"], &["--id"], "use --name"),
+    (
+        &["add-trigger"],
+        &["--threshold-ratio", "--threshold-size", "--channel", "--domain", "-t"],
+        "these are parts of --condition. The conditions are --event -u 'shop:*' --filter 'price > 100', --silence, --ended and --signal",
+    ),
+    (
+        &["add-trigger"],
+        &["--path", "--url", "--ctrl-url", "--data-url", "--max-size"],
+        "--snapshot DIR says where a trigger saves; `strata create NAME --snapshot --to HOST` sends snapshots to a relay",
+    ),
+    (&["add-trigger"], &["--log-level", "-l"], "the rule says it, as in -u 'shop:*@warning'"),
+    (&["add-trigger"], &["--key", "--update-policy"], NO_MAPS),
+    (
+        &["add-trigger", "remove-trigger", "list-triggers"],
+        &["--owner-uid"],
+        "leave it out: a trigger belongs to its session, and that to its user",
+    ),
     (&["add-trigger"], &["--rate-policy"], "use --pause TIME and --times N"),
 ];
 

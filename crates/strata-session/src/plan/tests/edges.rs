@@ -47,6 +47,34 @@ fn rate_of_samples_is_one_and_the_last_that_was_asked_for() {
 }
 
 #[test]
+fn schedule_of_rotation_changes_one_condition_at_a_time() {
+    let by = |size, time_ms, count| Rotation { size, time_ms, count };
+    let change = |plan: &Plan, change: Change| plan.changed(&change).unwrap();
+    let plan = Plan::new(false, None);
+    let plan = change(&plan, Change::EnableRotation(by(Some(1 << 20), None, Some(3))));
+    let plan = change(&plan, Change::EnableRotation(by(None, Some(1000), None)));
+    assert_eq!(plan.rotation, by(Some(1 << 20), Some(1000), Some(3)));
+    let plan = change(&plan, Change::DisableRotation(vec![RotationBy::Size, RotationBy::Count]));
+    assert_eq!(plan.rotation, by(None, Some(1000), None));
+    // What is not there is no mistake: the schedule is as it was asked for.
+    let plan = change(&plan, Change::DisableRotation(vec![RotationBy::Time, RotationBy::Size]));
+    assert!(plan.rotation.is_none());
+    let mut guest = plan.clone();
+    guest.transient.relay = Some(strata_relay::Place::Path("/x".into()));
+    for (plan, rotation, said) in [
+        (&plan, by(None, None, None), "no size, no time"),
+        (&plan, by(Some(1), None, None), "--rotate-size: 1 bytes"),
+        (&plan, by(None, Some(1), None), "--rotate-time: 1 milliseconds"),
+        (&plan, by(None, None, Some(0)), "--rotate-count: 0 parts"),
+        (&Plan::new(true, None), by(Some(1 << 20), None, None), "nothing is rotated"),
+        (&guest, by(Some(1 << 20), None, None), "in one piece"),
+    ] {
+        let text = refused(plan, &Change::EnableRotation(rotation));
+        assert!(text.contains(said), "{rotation:?}: {text}");
+    }
+}
+
+#[test]
 fn context_of_no_channel_is_of_all_of_the_layer_and_one_of_a_name_of_that_only() {
     let two = after(&[
         Change::EnableChannel(channel(LayerOf::User, "one")),
