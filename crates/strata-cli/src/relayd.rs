@@ -334,6 +334,14 @@ fn log(event: &RelayEvent) {
             let took = took.as_secs_f64();
             say(Weight::Talk, format!("{folder} was delivered by --on-part in {took:.1} s"));
         }
+        RelayEvent::DeliversAgain { folder, attempt } => {
+            let folder = shell_word(&folder.display().to_string());
+            let text = format!(
+                "--on-part: {folder} is handed over once more (attempt {attempt}): the relay ended during the attempt before, \
+                 which may have taken all or some of it"
+            );
+            say(Weight::Warning, text);
+        }
         RelayEvent::NotDelivered { folder, why, pause } => {
             let folder = shell_word(&folder.display().to_string());
             let pause = pause.as_secs();

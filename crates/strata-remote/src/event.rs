@@ -43,6 +43,13 @@ pub enum RelayEvent {
         /// Time that the command took.
         took: Duration,
     },
+    /// The command gets a recording again, since the relay ended during the attempt before.
+    DeliversAgain {
+        /// Folder of the recording.
+        folder: PathBuf,
+        /// Number of the attempt, from 1.
+        attempt: u64,
+    },
     /// The command has not taken a recording.
     NotDelivered {
         /// Folder of the recording.

@@ -2,20 +2,27 @@
 //!
 //! ```text
 //! .strata-delivered         in a recording's folder: the command has taken the recording
+//! .strata-delivering        the number of the present or last attempt; locked by the command and all that it has started
 //! .strata-removed-NAME      beside recordings: one that is being removed
 //! ```
 //!
 //! A recording has ended if its end mark says so, or if nobody has had its folder locked for a day in which the relay ran. The
-//! command may get a recording twice, if the relay ends before the mark is written, or if the recorder goes on meanwhile.
+//! command may get a recording twice, if the relay ends before the mark is written, or if the recorder goes on meanwhile. It
+//! is told the number of the attempt. A command that a killed relay has left behind is waited for: no two run for one
+//! recording.
 
 use std::collections::HashMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::{flock, FlockOperation, OFlags};
+use rustix::io::{fcntl_setfd, FdFlags};
 use rustix::process::{kill_process_group, Pid, Signal};
 use strata_ctf::end_mark::{self, EndMark, Ending};
 use strata_ctf::read::Follow;
@@ -27,6 +34,9 @@ use crate::recording_state;
 use crate::recording_writer::DELIVERED;
 
 const REMOVED: &str = ".strata-removed-";
+const DELIVERING: &str = ".strata-delivering";
+/// The most bytes of that file that are read \[byte\].
+const DELIVERING_BYTES_MAX: u64 = 64;
 /// The most commands at the same time.
 const JOBS_MAX: usize = 4;
 /// Longest time of a command.
@@ -71,6 +81,7 @@ struct Job {
     one: Ended,
     child: Child,
     since: Instant,
+    attempt: u64,
 }
 
 /// A recording that the command has not taken.
@@ -145,11 +156,21 @@ impl Archiver<'_> {
             for one in waiting {
                 let is_running = self.jobs.iter().any(|job| job.one.path == one.path);
                 let is_early = self.retries.get(&one.path).is_some_and(|retry| now < retry.at);
-                if self.jobs.len() < JOBS_MAX && !is_running && !is_early {
+                if self.jobs.len() >= JOBS_MAX || is_running || is_early {
+                    continue;
+                }
+                // Its recorder waits for the last acknowledgement, and may send the last messages once more.
+                if !self.has_recorder(one) {
                     match begin(command, one) {
-                        Ok(child) => {
-                            self.jobs.push(Job { one: one.clone(), child, since: now });
+                        Ok(Some(Begun { child, attempt, is_unknown })) => {
+                            if is_unknown {
+                                let folder = one.path.clone();
+                                (self.shared.log)(RelayEvent::DeliversAgain { folder, attempt });
+                            }
+                            self.jobs.push(Job { one: one.clone(), child, since: now, attempt });
                         }
+                        // What a killed relay has started still runs.
+                        Ok(None) => {}
                         Err(error) => self.has_failed(one.path.clone(), error.to_string(), now),
                     }
                 }
@@ -158,29 +179,34 @@ impl Archiver<'_> {
         self.remove_oldest(&all, wall);
     }
 
+    fn has_recorder(&self, one: &Ended) -> bool {
+        let recording = recording_state::recording_in(&one.path);
+        self.shared.registry().has_recorder(&one.host, recording)
+    }
+
     fn look_at_jobs(&mut self, now: Instant) {
         for mut job in std::mem::take(&mut self.jobs) {
             let is_late = now.saturating_duration_since(job.since) > JOB;
             match job.child.try_wait() {
                 Ok(None) if is_late => {
                     job.end();
-                    self.has_failed(
-                        job.one.path,
-                        format!("it took more than {} s", JOB.as_secs()),
-                        now,
-                    );
+                    let why = format!("it took more than {} s", JOB.as_secs());
+                    self.has_failed(job.one.path, why, now);
                 }
                 Ok(None) => self.jobs.push(job),
                 Ok(Some(status)) if status.success() => self.has_taken(job, now),
-                Ok(Some(status)) => self.has_failed(job.one.path, in_words(status), now),
+                Ok(Some(status)) => {
+                    note_failed(&job);
+                    self.has_failed(job.one.path, in_words(status), now);
+                }
                 Err(error) => self.has_failed(job.one.path, error.to_string(), now),
             }
         }
     }
 
     fn has_taken(&mut self, job: Job, now: Instant) {
-        let Job { one, since, .. } = job;
-        let marked = self.mark_delivered(&one);
+        let Job { one, since, attempt, .. } = job;
+        let marked = self.mark_delivered(&one, attempt);
         let path = one.path;
         match marked {
             Ok(true) => {}
@@ -201,7 +227,7 @@ impl Archiver<'_> {
     }
 
     /// Marks a recording that the command has taken. Returns false if the recorder has gone on meanwhile.
-    fn mark_delivered(&self, one: &Ended) -> io::Result<bool> {
+    fn mark_delivered(&self, one: &Ended, attempt: u64) -> io::Result<bool> {
         let recording = recording_state::recording_in(&one.path);
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         // A recorder that comes removes the mark once it is registered.
@@ -211,7 +237,10 @@ impl Archiver<'_> {
         {
             return Ok(false);
         }
-        std::fs::write(one.path.join(DELIVERED), format!("{}\n", wall.as_secs()))?;
+        let mark = format!("{}\nattempts {attempt}\n", wall.as_secs());
+        std::fs::write(one.path.join(DELIVERED), mark)?;
+        // Without the file it is as if there had been no attempt, and with the mark there will be no other.
+        let _ = std::fs::remove_file(one.path.join(DELIVERING));
         Ok(true)
     }
 
@@ -276,18 +305,59 @@ impl Archiver<'_> {
     }
 }
 
-/// Begins the command for a recording.
-fn begin(command: &str, one: &Ended) -> io::Result<Child> {
+/// A command that was begun.
+struct Begun {
+    child: Child,
+    /// Number of the attempt, from 1.
+    attempt: u64,
+    /// True if nobody knows how the attempt before ended.
+    is_unknown: bool,
+}
+
+/// Begins the command for a recording. Returns `None` if a command of an earlier relay still runs for it.
+fn begin(command: &str, one: &Ended) -> io::Result<Option<Begun>> {
     let name = one.path.file_name().unwrap_or_default();
     let path = std::path::absolute(&one.path)?;
-    Command::new("/bin/sh")
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
+    let options = File::options().read(true).write(true).create(true).truncate(false).to_owned();
+    let mut mark = options.clone().mode(0o640).custom_flags(flags).open(path.join(DELIVERING))?;
+    match flock(&mark, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+        locked => locked?,
+    }
+    let mut before = String::new();
+    // What is no text is as if there were nothing.
+    let _ = (&mut mark).take(DELIVERING_BYTES_MAX).read_to_string(&mut before);
+    let mut words = before.split_whitespace();
+    let attempt: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let (attempt, is_unknown) = (attempt.saturating_add(1), words.next() == Some(RUNNING));
+    write_attempt(&mut mark, attempt, RUNNING)?;
+    // The command inherits the lock. No other thread of the relay starts programs.
+    fcntl_setfd(&mark, FdFlags::empty())?;
+    let child = Command::new("/bin/sh")
         .args(["-c", command])
         .env("STRATA_PART", path)
         .env("STRATA_HOST", &one.host)
         .env("STRATA_RECORDING", name)
+        .env("STRATA_ATTEMPT", attempt.to_string())
         .stdin(Stdio::null())
         .process_group(0)
-        .spawn()
+        .spawn()?;
+    Ok(Some(Begun { child, attempt, is_unknown }))
+}
+
+const RUNNING: &str = "running";
+
+fn write_attempt(mark: &mut File, attempt: u64, state: &str) -> io::Result<()> {
+    mark.rewind()?;
+    mark.set_len(0)?;
+    writeln!(mark, "{attempt} {state}")
+}
+
+/// Notes how an attempt ended. If that cannot be written, the next attempt says that nobody knows.
+fn note_failed(job: &Job) {
+    let mark = File::options().write(true).open(job.one.path.join(DELIVERING));
+    let _ = mark.and_then(|mut mark| write_attempt(&mut mark, job.attempt, "failed"));
 }
 
 fn in_words(status: ExitStatus) -> String {
@@ -511,15 +581,52 @@ mod tests {
 
     #[test]
     fn command_that_runs_when_the_relay_ends_is_ended() {
+        let scratch = Scratch::new("archiver-job");
         let one = Ended {
             host: "box".to_owned(),
-            path: "/".into(),
+            path: scratch.0.clone(),
             when: SystemTime::now(),
             is_delivered: false,
         };
-        let child = begin("sleep 1000 & sleep 1000", &one).unwrap();
-        let mut job = Job { one, child, since: Instant::now() };
+        let Begun { child, attempt, .. } = begin("sleep 1000 & sleep 1000", &one).unwrap().unwrap();
+        let mut job = Job { one, child, since: Instant::now(), attempt };
         job.end();
         assert!(matches!(job.child.try_wait(), Ok(Some(status)) if status.signal().is_some()));
+    }
+
+    #[test]
+    fn command_of_a_killed_relay_is_waited_for_and_the_next_attempt_is_said_to_be_one() {
+        let scratch = Scratch::new("archiver-killed");
+        let relayd = relay(&scratch);
+        let ended = recording(&scratch.0, "ended", Ending::Ended);
+        // The command, and what it has started, outlive the relay: neither's end is noticed by it.
+        let fifo = scratch.0.join("fifo");
+        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        let command = format!(
+            "echo $STRATA_ATTEMPT >>{0}/attempts; [ $STRATA_ATTEMPT -gt 1 ] || {{ cat {0}/fifo & }}",
+            scratch.0.display()
+        );
+        let rules = KeepRules { on_part: Some(command), ..KeepRules::default() };
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        let mut killed = archiver(&relayd, &rules);
+        killed.scan(now, wall);
+        let mut job = killed.jobs.pop().unwrap();
+        assert!(job.child.wait().unwrap().success());
+        drop(killed);
+        let mut next = archiver(&relayd, &rules);
+        next.scan(now, wall);
+        assert!(next.jobs.is_empty(), "two commands run for one recording");
+        // The last one of the first attempt ends.
+        std::fs::write(&fifo, "").unwrap();
+        while next.jobs.is_empty() {
+            next.scan(now, wall);
+        }
+        finish_jobs(&mut next, now);
+        let attempts = std::fs::read_to_string(scratch.0.join("attempts")).unwrap();
+        assert_eq!(attempts, "1\n2\n");
+        let mark = std::fs::read_to_string(ended.join(DELIVERED)).unwrap();
+        assert!(mark.ends_with("\nattempts 2\n"), "{mark}");
+        assert!(!ended.join(DELIVERING).exists());
     }
 }
