@@ -48,6 +48,8 @@ pub struct RemoteOutput {
     next: u32,
     /// Numbers of the traces in messages, by path.
     ids: HashMap<PathBuf, u32>,
+    /// Held by each sink.
+    sinks: Arc<()>,
 }
 
 impl RemoteOutput {
@@ -57,7 +59,7 @@ impl RemoteOutput {
     /// # Errors
     /// A system call failed.
     pub fn begin(target: Target, recording: Recording) -> io::Result<RemoteOutput> {
-        let link = Arc::new(Link::new(&target.address.to_string())?);
+        let link = Arc::new(Link::new(&format!("{}/{}", target.address, recording.session))?);
         if let Some(most) = target.spool {
             let folder = spool_folder();
             let spool = link.set_spool(&folder, most);
@@ -83,7 +85,25 @@ impl RemoteOutput {
             begin();
             sender.run();
         })?;
-        Ok(RemoteOutput { link, next: 0, ids: HashMap::new() })
+        Ok(RemoteOutput { link, next: 0, ids: HashMap::new(), sinks: Arc::new(()) })
+    }
+
+    /// Returns true if sinks of this output exist, which may still write.
+    #[must_use]
+    pub fn has_sinks(&self) -> bool {
+        Arc::strong_count(&self.sinks) > 1
+    }
+
+    /// Returns true if a trace was begun.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.next > 0
+    }
+
+    /// Returns true if this trace is one of this output.
+    #[must_use]
+    pub fn has(&self, sink: &dyn Sink) -> bool {
+        sink.path().starts_with(self.link.path())
     }
 
     /// Returns the link, which has the state of the connection.
@@ -105,8 +125,9 @@ impl Output for RemoteOutput {
         self.next = id.wrapping_add(1);
         let path = self.link.path().join(id.to_string());
         self.ids.insert(path.clone(), id);
-        let link = Arc::clone(&self.link);
-        Ok(Box::new(RemoteTrace { link, id, path, metadata_bytes: 0, streams: HashMap::new() }))
+        let (link, of) = (Arc::clone(&self.link), Arc::clone(&self.sinks));
+        let (metadata_bytes, streams) = (0, HashMap::new());
+        Ok(Box::new(RemoteTrace { link, _of: of, id, path, metadata_bytes, streams }))
     }
 
     fn remove(&mut self, _layer: &str, sink: Box<dyn Sink>) {
@@ -131,6 +152,7 @@ impl Output for RemoteOutput {
 #[derive(Debug)]
 struct RemoteTrace {
     link: Arc<Link>,
+    _of: Arc<()>,
     id: u32,
     path: PathBuf,
     metadata_bytes: u64,

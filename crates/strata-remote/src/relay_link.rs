@@ -271,6 +271,27 @@ impl Link {
         state.is_over = Some(is_over);
     }
 
+    /// Appends the last message, unless that was done before. Does not wait for the relay.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]: the backlog is full; try again. With any other error, nothing more is sent at all.
+    pub fn close(&self, last: &FromRecorder<'_>) -> Result<(), Error> {
+        if self.lock().is_complete {
+            return Ok(());
+        }
+        self.say(last)?;
+        self.lock().is_complete = true;
+        self.wake();
+        Ok(())
+    }
+
+    /// Returns true if the relay has acknowledged all messages, of which the last was appended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let state = self.lock();
+        state.is_complete && state.backlog.messages() == 0
+    }
+
     /// Appends the last message, and waits until the relay has acknowledged all, has been silent for [`PATIENCE`], has
     /// acknowledged no further message for two minutes, or `is_over` returns true.
     ///
@@ -278,11 +299,7 @@ impl Link {
     /// Why the relay does not have all messages, for people.
     pub fn end(&self, last: &FromRecorder<'_>, is_over: IsOver) -> Result<(), String> {
         self.begin_end(is_over);
-        let said = self.say(last);
-        let mut state = self.lock();
-        state.is_complete = said.is_ok();
-        drop(state);
-        self.wake();
+        let said = self.close(last);
         let mut state = self.lock();
         while state.backlog.messages() > 0 && state.failure.is_none() {
             if state.has_waited() {

@@ -636,7 +636,10 @@ impl Options {
         {
             return Err(OptionsError::Relay { which });
         }
-        let remote = [("--relay", self.relay.is_some())].into_iter().chain(relayed);
+        let here =
+            [("--relay", self.relay.is_some()), ("--rotate-count", self.rotation.count.is_some())];
+        let of_relay = relayed.into_iter().filter(|one| *one != parts);
+        let remote = here.into_iter().chain(of_relay);
         if let Some((which, _)) =
             remote.into_iter().find(|one| self.remote.is_some() && is_given(one))
         {

@@ -4,6 +4,7 @@
 //! chunks     the output of a session: one folder, or the present chunk of a rotated trace
 //!   └─ folder     one folder: layers, traces, end mark; created below a descriptor, so that nobody can redirect it
 //!        └─ describe     the environment in the metadata of a process' trace
+//! relay_parts the output of a session whose trace goes to a relay: a recording there for each part
 //! retention  removes old snapshots and traces; folder_mark recognises the folders that a session has made
 //! ```
 //!
@@ -14,4 +15,5 @@ pub mod chunks;
 pub mod describe;
 pub mod folder;
 pub(crate) mod folder_mark;
+pub(crate) mod relay_parts;
 pub mod retention;

@@ -642,8 +642,8 @@ impl Plan {
             () if self.output.is_some() => "the trace goes to the relay. Leave it out, or the folder",
             () if self.settle.is_some() => "a trace that is held in memory goes to a folder. Leave it out",
             () if self.keep => "what the kernel goes on recording is written to a folder. Leave it out, or --keep",
-            () if !self.rotation.is_none() => {
-                "the trace goes to the relay in one piece. Leave it out, or --rotate-size, --rotate-time and --rotate-count"
+            () if self.rotation.count.is_some() => {
+                "the relay removes parts: strata relayd --keep-age, --keep-size. Leave out --rotate-count"
             }
             () => return Ok(()),
         };

@@ -548,19 +548,19 @@ pub struct Progress {
 
 /// How far a relay has acknowledged what a session sends. May be looked at from any thread.
 #[derive(Clone, Debug)]
-pub struct SentSoFar(pub(crate) Arc<Link>);
+pub struct SentSoFar(pub(crate) Vec<Arc<Link>>);
 
 impl SentSoFar {
     /// Returns the number of messages that need not be sent any more.
     #[must_use]
     pub fn messages(&self) -> u64 {
-        self.0.acknowledged()
+        self.0.iter().map(|link| link.acknowledged()).fold(0, u64::saturating_add)
     }
 }
 
 impl PartialEq for SentSoFar {
     fn eq(&self, other: &SentSoFar) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 }
 

@@ -108,7 +108,7 @@ pub struct CreateFlags {
 
     /// Send the traces to `strata relayd` on HOST, as record --to does; with --snapshot, the snapshots
     #[arg(long, value_name = "HOST[:PORT][,certificates=DIR]", value_parser = Destination::parse,
-        conflicts_with_all = ["output", "keep", "rotate_size", "rotate_time", "rotate_count"])]
+        conflicts_with_all = ["output", "keep", "rotate_count"])]
     pub to: Option<Destination>,
 
     #[command(flatten)]

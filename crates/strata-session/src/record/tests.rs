@@ -19,7 +19,7 @@ use crate::session::disk::MinFree;
 use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
 use crate::session::resources::Resources;
-use crate::session::rotation::Rotations;
+use crate::session::rotation::{RotatedOutput, Rotations};
 use crate::session::shared_state::Shared;
 use crate::session::state::SessionState;
 use crate::session::wait_for_end::Watch;
@@ -270,7 +270,7 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Ended<'a> {
     });
     let inherited = Inherited::prepare().unwrap();
     let rotations = Some(RefCell::new(Rotations::new(
-        Arc::clone(&folder),
+        RotatedOutput::Folder(Arc::clone(&folder)),
         Rotation::default(),
         context.shared.time(),
     )));

@@ -7,25 +7,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Serialize;
-use strata_collect::Output;
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_remote::{
-    host_name, recording_name, Destination, FromRecorder, IsOver, Link, Recording, RemoteOutput,
-    Target,
+    host_name, recording_name, Destination, FromRecorder, IsOver, Link, LinkLook, Recording,
+    RemoteOutput, Target,
 };
 
 use crate::error::SessionError;
 use crate::guest::guest_recorder::counter_pair;
 use crate::options::Options;
 use crate::output::describe::{new_uuid, Machine};
+use crate::output::relay_parts::RelayParts;
 use crate::report::Notice;
 use crate::report::SentSoFar;
+use crate::session::lock::lock;
 use crate::session::privileges::give_up_rights;
 use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
-
-/// A connection to a relay, and the output that creates the sinks of its traces.
-type Begun = (RemoteTrace, Arc<Mutex<dyn Output>>);
 
 /// The longest wait for a relay at the start of a recording that a command begins.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -98,7 +96,7 @@ pub(crate) fn next_request(stop: &Stop) -> IsOver {
 
 /// The relay to which a session's trace is sent.
 pub(crate) struct RemoteTrace {
-    link: Arc<Link>,
+    parts: Arc<Mutex<RelayParts>>,
     name: String,
     /// The reported state: whether the relay was connected, and the number of breaks.
     told: RefCell<(bool, u64)>,
@@ -115,15 +113,17 @@ impl RemoteTrace {
         options: &Options,
         machine: &Machine,
         stamp: &str,
-    ) -> Result<Option<Begun>, SessionError> {
+    ) -> Result<Option<RemoteTrace>, SessionError> {
         let Some(target) = &options.remote else { return Ok(None) };
         let begun = Self::connect(target, options, machine, stamp);
         let begun =
             begun.map_err(|source| SessionError::System { what: "begin to send", source })?;
         if options.session.is_none() {
             // A user who types a command gets the error at once. A persistent session goes on trying to connect.
-            let connected = begun.0.link.wait_connected(CONNECT);
-            connected.map_err(|why| SessionError::Remote { relay: begun.0.name.clone(), why })?;
+            for link in begun.links() {
+                let connected = link.wait_connected(CONNECT);
+                connected.map_err(|why| SessionError::Remote { relay: begun.name.clone(), why })?;
+            }
         }
         Ok(Some(begun))
     }
@@ -133,37 +133,62 @@ impl RemoteTrace {
         options: &Options,
         machine: &Machine,
         stamp: &str,
-    ) -> io::Result<Begun> {
-        let name = match &options.session {
-            Some(name) => format!("{name}-{stamp}"),
-            None => format!("strata-trace-{stamp}"),
+    ) -> io::Result<RemoteTrace> {
+        let (name, has_spool) = (target.address.to_string(), target.spool.is_some());
+        let (to, machine) = (target.clone(), machine.clone());
+        let begin = move |name: &str| {
+            let recording = recording(&machine, to.host.clone(), name.to_owned())?;
+            RemoteOutput::begin(to.clone(), recording)
         };
-        let recording = recording(machine, target.host.clone(), name)?;
-        let output = RemoteOutput::begin(target.clone(), recording)?;
-        let (link, name) = (output.link(), target.address.to_string());
-        let has_spool = target.spool.is_some();
-        let trace = RemoteTrace { link, name, told: RefCell::new((true, 0)), has_spool };
-        Ok((trace, Arc::new(Mutex::new(output))))
+        let of = options.session.as_deref().unwrap_or("strata-trace");
+        let parts = RelayParts::new(Box::new(begin), of, stamp)?;
+        let parts = Arc::new(Mutex::new(parts));
+        Ok(RemoteTrace { parts, name, told: RefCell::new((true, 0)), has_spool })
+    }
+
+    /// Returns the recordings that the trace is sent as.
+    pub(crate) fn parts(&self) -> Arc<Mutex<RelayParts>> {
+        Arc::clone(&self.parts)
+    }
+
+    /// Returns the links of the recordings of which the relay does not have all.
+    fn links(&self) -> Vec<Arc<Link>> {
+        lock(&self.parts).links()
+    }
+
+    /// Returns the look at each link, and how often others broke that are done with, and how long there was none.
+    fn looks(&self) -> (Vec<LinkLook>, (u64, Duration)) {
+        let parts = lock(&self.parts);
+        (parts.links().iter().map(|link| link.look()).collect(), parts.broken())
+    }
+
+    /// Returns why nothing more is sent at all.
+    fn failure(&self) -> Option<String> {
+        self.links().iter().find_map(|link| link.failure())
     }
 
     /// Returns the state of the connection.
     pub(crate) fn status(&self) -> RemoteStatus {
-        let look = self.link.look();
+        let (looks, (breaks, away)) = self.looks();
+        let sum = |of: fn(&LinkLook) -> u64| looks.iter().map(of).fold(0, u64::saturating_add);
+        let away = looks.iter().fold(away, |away, look| away.saturating_add(look.away));
+        let problem = || looks.iter().find_map(|look| look.problem.clone());
+        let of_spool = || looks.iter().find_map(|look| spool_problem(look.spool_problem.clone()));
         RemoteStatus {
             relay: self.name.clone(),
-            is_connected: Some(look.is_connected),
-            problem: self.link.failure().or(look.problem).or(spool_problem(look.spool_problem)),
-            breaks: look.breaks,
-            away_seconds: look.away.as_secs_f64(),
-            waiting_messages: look.messages,
-            waiting_bytes: (look.bytes as u64).saturating_add(look.spooled),
-            spooled_bytes: look.spooled,
+            is_connected: Some(looks.iter().all(|look| look.is_connected)),
+            problem: self.failure().or_else(problem).or_else(of_spool),
+            breaks: sum(|look| look.breaks).saturating_add(breaks),
+            away_seconds: away.as_secs_f64(),
+            waiting_messages: sum(|look| look.messages),
+            waiting_bytes: sum(|look| (look.bytes as u64).saturating_add(look.spooled)),
+            spooled_bytes: sum(|look| look.spooled),
         }
     }
 
-    /// Returns the link to the relay.
-    pub(crate) fn link(&self) -> Arc<Link> {
-        Arc::clone(&self.link)
+    /// Returns how many more bytes can wait for the relay, and how many can wait at most \[byte\].
+    pub(crate) fn room(&self) -> Option<(u64, u64)> {
+        self.links().iter().map(|link| link.room()).min()
     }
 
     /// Returns the relay's address.
@@ -173,13 +198,15 @@ impl RemoteTrace {
 
     /// Notifies about changes of the connection. If the relay refuses the recording, the session fails.
     pub(crate) fn look(&self, shared: &Shared, notify: &mut dyn FnMut(Notice)) {
-        if let Some(why) = self.link.failure() {
+        if let Some(why) = self.failure() {
             return shared.fail(format!("the relay {}: {why}", self.name));
         }
-        let look = self.link.look();
+        let (looks, _) = self.looks();
         let mut told = self.told.borrow_mut();
-        let Some(why) = look.problem.filter(|_| !look.is_connected) else {
-            if look.is_connected && !std::mem::replace(&mut told.0, true) {
+        let away = looks.iter().filter(|look| !look.is_connected);
+        let Some(why) = away.filter_map(|look| look.problem.clone()).next() else {
+            let is_connected = looks.iter().all(|look| look.is_connected);
+            if is_connected && !std::mem::replace(&mut told.0, true) {
                 notify(Notice::Remote(format!("the relay {} is there again", self.name)));
             }
             return;
@@ -191,7 +218,7 @@ impl RemoteTrace {
                 self.places()
             )));
         }
-        told.1 = look.breaks;
+        told.1 = looks.iter().map(|look| look.breaks).fold(0, u64::saturating_add);
     }
 
     /// Returns where messages wait, for people.
@@ -207,33 +234,38 @@ impl RemoteTrace {
     /// the user requests a stop once more.
     pub(crate) fn end(&self, ending: Ending, losses: Losses, shared: &Shared, stop: &Stop) {
         let last = FromRecorder::Close { ending, losses };
-        if let Err(why) = self.link.end(&last, next_request(stop)) {
-            shared.fail(format!("the relay {}: {why}", self.name));
+        // A previous part comes first: its traces are complete by now.
+        for link in self.links() {
+            if let Err(why) = link.end(&last, next_request(stop)) {
+                shared.fail(format!("the relay {}: {why}", self.name));
+            }
         }
     }
 
     /// Returns how far the relay has acknowledged what is sent.
     pub(crate) fn sent(&self) -> SentSoFar {
-        SentSoFar(Arc::clone(&self.link))
+        SentSoFar(self.links())
     }
 
     /// Makes further writes wait for the relay, until the user requests a stop once more.
     pub(crate) fn begin_end(&self, stop: &Stop) {
-        self.link.begin_end(next_request(stop));
+        self.links().iter().for_each(|link| link.begin_end(next_request(stop)));
     }
 
     /// Returns a remark about interruptions of the connection, for the end.
     pub(crate) fn remark(&self) -> Option<String> {
-        let look = self.link.look();
-        (look.breaks > 0 || look.away > Duration::from_secs(1)).then(|| {
-            let times = match look.breaks {
+        let (looks, (breaks, away)) = self.looks();
+        let breaks = looks.iter().fold(breaks, |sum, look| sum.saturating_add(look.breaks));
+        let away = looks.iter().fold(away, |away, look| away.saturating_add(look.away));
+        (breaks > 0 || away > Duration::from_secs(1)).then(|| {
+            let times = match breaks {
                 1 => "once".to_owned(),
                 breaks => format!("{breaks} times"),
             };
             format!(
                 "The connection to the relay broke {times}; there was none for {:.1} s in all. What came meanwhile stayed \
                  in {} and in the buffers; what these did not take is counted as discarded.",
-                look.away.as_secs_f64(),
+                away.as_secs_f64(),
                 self.places()
             )
         })

@@ -30,7 +30,7 @@ use crate::session::layer::{Context, LayerEnd};
 use crate::session::lock::lock;
 use crate::session::recording_result::Recording;
 use crate::session::remote::{RemoteStatus, RemoteTrace};
-use crate::session::rotation::{Rotated, Rotations};
+use crate::session::rotation::{Rotated, RotatedOutput, Rotations};
 use crate::session::shared_state::Shared;
 use crate::session::snapshot::{SnapshotRequest, Snapshots};
 use crate::session::stop::Stop;
@@ -94,13 +94,13 @@ impl Resources {
         let machine = Machine::new(options.mode, options.version).recording(options);
         let remote = RemoteTrace::begin(options, &machine, &stamp.name)?;
         let is_relayed = remote.is_some() || relay.is_some();
-        let (remote, relay) = match remote {
-            Some((remote, output)) => {
-                shared.set_link(remote.link());
+        let relay = match &remote {
+            Some(remote) => {
+                shared.set_relay(remote.parts());
                 shared.room().wait(MinFree::NONE);
-                (Some(remote), Some(output))
+                Some(remote.parts() as Arc<Mutex<dyn Output>>)
             }
-            None => (None, relay),
+            None => relay,
         };
         let mut before = None;
         let folder = match (&options.output, options.hold) {
@@ -129,8 +129,12 @@ impl Resources {
             }
         }
         let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
-        let rotations =
-            folder.clone().map(|parts| Rotations::new(parts, options.rotation, shared.time()));
+        let parts = match (&folder, &remote) {
+            (Some(folder), _) => Some(RotatedOutput::Folder(Arc::clone(folder))),
+            (None, Some(remote)) => Some(RotatedOutput::Relay(remote.parts())),
+            (None, None) => None,
+        };
+        let rotations = parts.map(|parts| Rotations::new(parts, options.rotation, shared.time()));
         let rotations = rotations.map(RefCell::new);
         let context = Arc::new(Context {
             shared,
@@ -243,6 +247,11 @@ impl Resources {
     /// Removes what was recorded so far: the present chunk of a trace, or what the buffers hold of a flight recorder.
     pub(crate) fn clear(&self, reply: Sender<Result<Rotated, String>>) {
         match &self.rotations {
+            _ if self.is_relayed => {
+                // The requester may have gone.
+                let _ = reply
+                    .send(Err("its trace goes to a relay, which keeps what it has".to_owned()));
+            }
             Some(rotations) if !self.has_guests && !self.is_early() => {
                 rotations.borrow_mut().clear(reply);
             }
@@ -257,11 +266,6 @@ impl Resources {
                     "its trace is held in memory until it has a place on the disk: strata settle";
                 // The requester may have gone.
                 let _ = reply.send(Err(why.to_owned()));
-            }
-            None if self.is_relayed => {
-                // The requester may have gone.
-                let _ = reply
-                    .send(Err("its trace goes to a relay, which keeps what it has".to_owned()));
             }
             None => {
                 self.snapshots.borrow_mut().clear();
@@ -465,7 +469,7 @@ impl Resources {
     pub(crate) fn look_at_remote(&self, notify: &mut dyn FnMut(Notice)) {
         let Some(remote) = &self.remote else { return };
         remote.look(&self.context.shared, notify);
-        if let Some(why) = self.context.shared.room().look(Some(remote.link().room())) {
+        if let Some(why) = self.context.shared.room().look(remote.room()) {
             notify(Notice::Remote(why));
         }
     }

@@ -12,6 +12,9 @@
 //!
 //! Flushing a trace from memory to disk works the same way: the next chunk is in another folder, to which the earlier
 //! chunks are then copied.
+//!
+//! A trace that goes to a relay is split in the same way. There each chunk is a recording by itself, and the relay limits
+//! how many there are.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};
@@ -26,6 +29,7 @@ use strata_model::TimeSource;
 use crate::options::Rotation;
 use crate::output::chunks::ChunksOutput;
 use crate::output::folder::{TimeStamp, TraceFolder};
+use crate::output::relay_parts::RelayParts;
 use crate::report::{ChunkStatus, ChunksStatus, Notice};
 use crate::session::lock::lock;
 use crate::session::privileges::Work;
@@ -51,10 +55,81 @@ pub struct Rotated {
 /// The channel for the answer to a request.
 type RotationReply = Sender<Result<Rotated, String>>;
 
+/// The output that is split into chunks.
+#[derive(Clone)]
+pub(crate) enum RotatedOutput {
+    /// A folder here.
+    Folder(Arc<Mutex<ChunksOutput>>),
+    /// A relay on another host.
+    Relay(Arc<Mutex<RelayParts>>),
+}
+
+impl RotatedOutput {
+    fn output(&self) -> Arc<Mutex<dyn Output>> {
+        match self {
+            RotatedOutput::Folder(chunks) => Arc::clone(chunks) as Arc<Mutex<dyn Output>>,
+            RotatedOutput::Relay(parts) => Arc::clone(parts) as Arc<Mutex<dyn Output>>,
+        }
+    }
+
+    /// Returns whether the trace is held in memory.
+    fn is_early(&self) -> bool {
+        matches!(self, RotatedOutput::Folder(chunks) if lock(chunks).is_early())
+    }
+
+    /// Returns the number of records and bytes in the present chunk, given those of the whole recording.
+    fn in_present(&self, records: u64, bytes: u64) -> (u64, u64) {
+        match self {
+            RotatedOutput::Folder(chunks) => lock(chunks).in_present(records, bytes),
+            RotatedOutput::Relay(parts) => lock(parts).in_present(records, bytes),
+        }
+    }
+
+    /// Starts a new chunk. `flush_in`: the folder in which the new folder on disk is created, if the trace is to be flushed.
+    fn begin_next(&self, flush_in: Option<&Path>) -> Result<(), String> {
+        match (self, flush_in) {
+            (RotatedOutput::Folder(chunks), Some(folder)) => begin_flushed(chunks, folder),
+            (RotatedOutput::Folder(chunks), None) => lock(chunks).begin_next(),
+            (RotatedOutput::Relay(parts), _) => {
+                let now = TimeStamp::now().map_err(|error| format!("tell the time: {error}"))?;
+                lock(parts).begin_next(&now.name)
+            }
+        }
+    }
+
+    fn set_error(&self, error: Option<String>) {
+        match self {
+            RotatedOutput::Folder(chunks) => lock(chunks).set_error(error),
+            RotatedOutput::Relay(parts) => lock(parts).set_error(error),
+        }
+    }
+
+    fn status(&self, records: u64, bytes: u64) -> Option<ChunksStatus> {
+        match self {
+            RotatedOutput::Folder(chunks) => lock(chunks).status(records, bytes),
+            RotatedOutput::Relay(parts) => lock(parts).status(records, bytes),
+        }
+    }
+
+    /// Does what a relay's acknowledgements allow. Returns true if no chunk may be ended yet.
+    fn look(&self) -> bool {
+        let RotatedOutput::Relay(parts) = self else { return false };
+        let mut parts = lock(parts);
+        parts.look();
+        parts.is_leaving()
+    }
+}
+
+impl std::fmt::Debug for RotatedOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RotatedOutput").finish_non_exhaustive()
+    }
+}
+
 /// The rotations of one session.
 #[derive(Debug)]
 pub(crate) struct Rotations {
-    chunks: Arc<Mutex<ChunksOutput>>,
+    chunks: RotatedOutput,
     rotation: Rotation,
     asked: Vec<RotationReply>,
     /// Requests to rotate and then to remove the chunk that is complete.
@@ -71,11 +146,7 @@ pub(crate) struct Rotations {
 
 impl Rotations {
     /// Creates the state for rotations of the chunks `parts`.
-    pub(crate) fn new(
-        chunks: Arc<Mutex<ChunksOutput>>,
-        rotation: Rotation,
-        time: &TimeSource,
-    ) -> Rotations {
+    pub(crate) fn new(chunks: RotatedOutput, rotation: Rotation, time: &TimeSource) -> Rotations {
         let now = time.now();
         let (asked, asked_to_clear, running, has_told) = (Vec::new(), Vec::new(), None, false);
         let (flush_in, since, not_before) = (None, now, now);
@@ -99,7 +170,9 @@ impl Rotations {
         }
         if self.rotation != rotation {
             self.rotation = rotation;
-            lock(&self.chunks).set_rotation(rotation);
+            if let RotatedOutput::Folder(chunks) = &self.chunks {
+                lock(chunks).set_rotation(rotation);
+            }
         }
     }
 
@@ -116,7 +189,8 @@ impl Rotations {
 
     /// Returns whether the memory for a trace held in memory is used up. `size`: limit on the trace \[byte\].
     pub(crate) fn is_full(&self, size: u64, shared: &Shared) -> bool {
-        let chunks = lock(&self.chunks);
+        let RotatedOutput::Folder(chunks) = &self.chunks else { return false };
+        let chunks = lock(chunks);
         let (_, bytes, ..) = shared.counts();
         let (_, buffers) = shared.memory().now();
         // The flush to disk also has to write what is in the buffers.
@@ -126,7 +200,7 @@ impl Rotations {
 
     /// Returns whether the trace is held in memory.
     pub(crate) fn is_early(&self) -> bool {
-        lock(&self.chunks).is_early()
+        self.chunks.is_early()
     }
 
     /// Requests a rotation, which the next [`Rotations::look`] begins.
@@ -152,8 +226,12 @@ impl Rotations {
         if !self.has_told {
             self.tell(None, notify);
         }
+        if self.running.is_some() {
+            return;
+        }
+        let must_wait = self.chunks.look();
         let is_asked = !self.asked.is_empty() || !self.asked_to_clear.is_empty();
-        if self.running.is_none() && (is_asked || self.is_due(shared)) {
+        if is_asked || (!must_wait && self.is_due(shared)) {
             self.begin(session, shared);
         }
     }
@@ -176,7 +254,7 @@ impl Rotations {
             return false;
         }
         let (records, bytes, ..) = shared.counts();
-        let (records, bytes) = lock(&self.chunks).in_present(records, bytes);
+        let (records, bytes) = self.chunks.in_present(records, bytes);
         let is_over = time_ms.is_some_and(|ms| now - self.since >= Duration::from_millis(ms));
         if records == 0 {
             if is_over {
@@ -188,7 +266,7 @@ impl Rotations {
     }
 
     fn begin(&mut self, session: &Session, shared: &Arc<Shared>) {
-        let (mut asked, chunks) = (std::mem::take(&mut self.asked), Arc::clone(&self.chunks));
+        let (mut asked, chunks) = (std::mem::take(&mut self.asked), self.chunks.clone());
         // Who asked for a complete chunk gets one that stays; the others wait for the next rotation.
         let clears = asked.is_empty() && !self.asked_to_clear.is_empty();
         if clears {
@@ -200,16 +278,13 @@ impl Rotations {
         let work = move || {
             // Records from before the rotation begin their traces in this chunk, even if they were recorded just now.
             complete(&chunks, first);
-            let next = match flush_in {
-                None => lock(&chunks).begin_next(),
-                Some(folder) => begin_flushed(&chunks, &folder),
-            };
+            let next = chunks.begin_next(flush_in.as_deref());
             let done = next.and_then(|()| {
                 // The receiver waits, so this cannot fail.
                 let _ = begun.send(());
                 cut(&chunks, of_layers.recv().unwrap_or_default(), clears, &of_session)
             });
-            lock(&chunks).set_error(done.as_ref().err().cloned());
+            chunks.set_error(done.as_ref().err().cloned());
             for reply in &asked {
                 // The requester may have gone.
                 let _ = reply.send(done.clone());
@@ -236,7 +311,7 @@ impl Rotations {
     /// Returns the status of the chunks.
     pub(crate) fn chunks(&self, shared: &Shared) -> Option<ChunksStatus> {
         let (records, bytes, ..) = shared.counts();
-        lock(&self.chunks).status(records, bytes)
+        self.chunks.status(records, bytes)
     }
 }
 
@@ -268,8 +343,8 @@ fn flush_to_disk(
 }
 
 /// Makes all layers write what they hold, and complete the traces that are not in the present chunk.
-fn complete(chunks: &Arc<Mutex<ChunksOutput>>, cuts: Vec<Cut>) {
-    let output = Arc::clone(chunks) as Arc<Mutex<dyn Output>>;
+fn complete(chunks: &RotatedOutput, cuts: Vec<Cut>) {
+    let output = chunks.output();
     // All layers work at the same time.
     let answers: Vec<_> = cuts.into_iter().map(|cut| cut(&output)).collect();
     for answer in answers {
@@ -281,12 +356,20 @@ fn complete(chunks: &Arc<Mutex<ChunksOutput>>, cuts: Vec<Cut>) {
 /// Completes the previous chunk, and removes it if `clears` is true. New traces already begin in the next chunk. Returns
 /// the result of the rotation.
 fn cut(
-    chunks: &Arc<Mutex<ChunksOutput>>,
+    chunks: &RotatedOutput,
     cuts: Vec<Cut>,
     clears: bool,
     shared: &Shared,
 ) -> Result<Rotated, String> {
     complete(chunks, cuts);
+    let chunks = match chunks {
+        RotatedOutput::Folder(chunks) => chunks,
+        RotatedOutput::Relay(parts) => {
+            let mut parts = lock(parts);
+            let chunk = parts.end_last(shared.ending_of_all());
+            return Ok(Rotated { chunk, present: parts.present() });
+        }
+    };
     let chunk = lock(chunks).end_last(shared.ending_of_all())?;
     let chunk = flush_to_disk(chunks, chunk)?;
     let (beyond, present) = {

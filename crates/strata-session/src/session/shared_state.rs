@@ -31,8 +31,8 @@ use serde::Serialize;
 use strata_collect::{BufferState, Monitor};
 use strata_ctf::end_mark::Ending;
 use strata_model::TimeSource;
-use strata_remote::Link;
 
+use crate::output::relay_parts::RelayParts;
 use crate::report::{Counts, Demand, Discarded, EndReason, StreamLoss};
 use crate::session::budget::Budget;
 use crate::session::failure::{advice, failure_text};
@@ -67,8 +67,17 @@ pub(crate) struct Shared {
     /// True if the trace's memory has no room for more packets.
     must_wait: AtomicBool,
     /// The relay to which the trace is sent.
-    link: OnceLock<Arc<Link>>,
+    relay: OnceLock<SharedParts>,
     room: Room,
+}
+
+/// The recordings at a relay that a session's trace is sent as.
+struct SharedParts(Arc<Mutex<RelayParts>>);
+
+impl std::fmt::Debug for SharedParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedParts").finish_non_exhaustive()
+    }
 }
 
 /// The state of writing of one layer: its failures and its counts.
@@ -183,7 +192,7 @@ impl Shared {
             events: AtomicU64::new(0),
             memory,
             must_wait: AtomicBool::new(false),
-            link: OnceLock::new(),
+            relay: OnceLock::new(),
             room: Room::new(time.clone()),
             time,
         }))
@@ -327,14 +336,14 @@ impl Shared {
     }
 
     /// Sets the relay to which the trace is sent. Packets stay in the buffers while the relay's backlog is full.
-    pub(crate) fn set_link(&self, link: Arc<Link>) {
+    pub(crate) fn set_relay(&self, relay: Arc<Mutex<RelayParts>>) {
         // A session has only one relay.
-        let _ = self.link.set(link);
+        let _ = self.relay.set(SharedParts(relay));
     }
 
     /// Returns whether the backlog of packets for the relay is full.
     fn has_backlog(&self) -> bool {
-        self.link.get().is_some_and(|link| link.is_full())
+        self.relay.get().is_some_and(|relay| lock(&relay.0).is_full())
     }
 
     /// Returns the state of the disk's free space.

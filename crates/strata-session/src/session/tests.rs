@@ -35,7 +35,7 @@ use crate::output::retention::Retention;
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
 use crate::session::disk::MinFree;
 use crate::session::layer::{Layer, Wanted};
-use crate::session::rotation::{Rotated, Rotations};
+use crate::session::rotation::{Rotated, RotatedOutput, Rotations};
 use crate::session::shared_state::Voice;
 use crate::session::snapshot::write as save;
 use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
@@ -320,8 +320,11 @@ fn rotated_trace_has_each_record_in_one_part() {
     let mut context = context_of(Nowhere, Keep::Write { flush: Duration::from_millis(1) });
     Arc::get_mut(&mut context).unwrap().output = Arc::clone(&parts) as Arc<_>;
     let bench = bench(context, LossMode::Discard);
-    let mut rotations =
-        Rotations::new(Arc::clone(&parts), Rotation::default(), bench.context.shared.time());
+    let mut rotations = Rotations::new(
+        RotatedOutput::Folder(Arc::clone(&parts)),
+        Rotation::default(),
+        bench.context.shared.time(),
+    );
     let [is_over, written, refused] = [(); 3].map(|()| AtomicU64::new(0));
     let (is_over, written, refused) = (&is_over, &written, &refused);
     let mut folders = Vec::new();

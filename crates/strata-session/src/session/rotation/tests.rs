@@ -31,7 +31,8 @@ fn bench(name: &str, rotation: Rotation, is_early: bool) -> Bench {
     let recorded = move |records, bytes| {
         voice.set_counts(&Counts { records, bytes, ..Counts::default() });
     };
-    let rotations = Rotations::new(Arc::new(Mutex::new(chunks)), rotation, &time);
+    let rotations =
+        Rotations::new(RotatedOutput::Folder(Arc::new(Mutex::new(chunks))), rotation, &time);
     Bench { rotations, shared, time, recorded: Box::new(recorded), _scratch: scratch }
 }
 
@@ -139,7 +140,7 @@ fn who_asked_for_a_rotation_that_never_began_is_reported_by_the_end_of_the_chann
 #[test]
 fn settling_where_no_folder_can_be_made_keeps_the_trace_in_memory() {
     let bench = bench("settle", Rotation::default(), true);
-    let chunks = Arc::clone(&bench.rotations.chunks);
+    let RotatedOutput::Folder(chunks) = bench.rotations.chunks.clone() else { panic!() };
     let here = lock(&chunks).path().to_owned();
     let above = bench._scratch.0.join("file");
     std::fs::write(&above, "x").unwrap();
