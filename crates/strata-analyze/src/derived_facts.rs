@@ -20,11 +20,13 @@
 //! lack records.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use strata_ctf::read::{
     AskedWords, DerivedValue, DerivedValues, DerivedWord, Event, EventClass, FieldRef, Reader,
-    Scope, TimeRange,
+    Scope, Selection, TimeRange,
 };
+use strata_filter::Filter;
 use strata_model::schema::{self, Schema};
 use strata_timeline::{
     is_kernel, kernel_name, Call, CallEnd, Name, NumberedEnd, Observer, Sources, Span, ThreadId,
@@ -173,6 +175,39 @@ pub struct DerivedFacts {
     left_out: u64,
     known: Vec<String>,
     also_about: bool,
+}
+
+/// A filter that is compiled for traces, with what had to be read of these before.
+#[derive(Clone, Debug)]
+pub struct BoundSelection {
+    pub selection: Selection,
+    /// Facts that the filter asks for and that records do not have themselves; `None` if it asks for none.
+    pub facts: Option<Arc<DerivedFacts>>,
+}
+
+impl BoundSelection {
+    /// Compiles a filter for the records of a time range, and reads the traces for what it asks for. `of` restricts the
+    /// selection to threads. Returns `None` if it was stopped.
+    #[must_use]
+    pub fn read(
+        reader: &Reader,
+        filter: Option<&Filter>,
+        of: Option<WantedOf<'_>>,
+        range: TimeRange,
+        stop: &dyn Fn() -> bool,
+    ) -> Option<BoundSelection> {
+        let mut selection = match filter {
+            Some(filter) => Selection::of_time(filter, reader, range, stop),
+            None => Selection::all(),
+        };
+        let asked = selection.asked_words(reader);
+        if asked.is_empty() && of.is_none() {
+            return Some(BoundSelection { selection, facts: None });
+        }
+        let facts = Arc::new(DerivedFacts::read(reader, &asked, of, range, stop)?);
+        let selection = selection.with_derived(facts.clone(), of.is_some());
+        Some(BoundSelection { selection, facts: Some(facts) })
+    }
 }
 
 impl DerivedFacts {

@@ -29,7 +29,9 @@ use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
-use strata_sql::{Database, Found, Parameters, SourceOptions, SqlError, StopCheck};
+use strata_sql::{
+    CounterRule, Database, Found, Options, PairRule, Parameters, SourceOptions, SqlError, StopCheck,
+};
 
 use crate::exit_status::STOP_PATIENCE;
 use crate::reading::incomplete_traces;
@@ -92,6 +94,14 @@ pub struct SqlFlags {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_parameter, allow_hyphen_values = true)]
     set: Vec<(String, String)>,
 
+    /// Also show what is between event BEGIN and event END as a span, in the table spans
+    #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
+    pairs: Vec<PairRule>,
+
+    /// Show the values of a numeric field, such as 'myapp:queue.length', in the table counter; '*' is any text
+    #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
+    counters: Vec<CounterRule>,
+
     /// Open no file that the trace names: functions of programs have no names
     #[arg(long)]
     no_symbols: bool,
@@ -136,7 +146,9 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
         mangled: flags.mangled,
         ..SourceOptions::default()
     };
-    let mut database = Database::with_names(reader, names, check)?;
+    let (pairs, counters) = (flags.pairs, flags.counters);
+    let options = Options { names, pairs, counters, ..Options::default() };
+    let mut database = Database::with_options(reader, options, check)?;
     let parameters = Parameters::from_texts(&flags.set);
     database.set_parameters(
         parameters.map_err(|error| anyhow!("sql: --set: {}", clean(&error.to_string())))?,

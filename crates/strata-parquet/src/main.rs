@@ -10,7 +10,7 @@ use clap::Parser;
 use strata_ctf::read::Reader;
 use strata_parquet::Export;
 use strata_session::stop::Stop;
-use strata_sql::{Database, SourceOptions, SqlError};
+use strata_sql::{Database, Options, SourceOptions, SqlError};
 
 /// Traces as Parquet files: what `strata export --to parquet` runs.
 #[derive(Debug, Parser)]
@@ -63,7 +63,8 @@ fn run(flags: Flags) -> Result<u8> {
     let Flags { output, host, tables, force, no_symbols, mangled, .. } = flags;
     let names = SourceOptions { no_symbols, mangled, ..SourceOptions::default() };
     let stop_check = Arc::new(move || asked.requests() > 0);
-    let mut database = Database::with_names(reader, names, stop_check)?;
+    let mut database =
+        Database::with_options(reader, Options { names, ..Options::default() }, stop_check)?;
     let export = Export { folder: output.clone(), host, tables, force };
     let written = match export.run(&mut database) {
         Ok(written) => written,

@@ -104,6 +104,11 @@ impl EventTable {
     }
 }
 
+/// Returns a name of the trace as a text of a row, which has no NUL.
+pub(crate) fn text(name: &str) -> String {
+    name.replace('\0', "\u{fffd}")
+}
+
 /// Quotes a name as an identifier in a statement.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
@@ -126,7 +131,7 @@ struct Names(HashSet<String>, HashMap<String, u32>);
 impl Names {
     /// Returns the name, or if it is in use, a free name with `prefix` and perhaps a number. The name is then in use.
     fn take(&mut self, name: &str, prefix: &str) -> String {
-        let name = name.replace('\0', "\u{fffd}");
+        let name = text(name);
         let is_free = |names: &Names, name: &str| {
             !name.is_empty()
                 && !name.to_ascii_lowercase().starts_with("sqlite_")
@@ -168,16 +173,20 @@ const PARTS: [(Scope, &str); 3] = [
 impl Catalog {
     /// Makes the tables for the traces. `taken` are the names of other tables.
     pub(crate) fn new(reader: &Reader, taken: impl Iterator<Item = &'static str>) -> Catalog {
+        let classes = || reader.traces().iter().flat_map(|trace| trace.event_classes());
         let mut names = vec![String::new(); reader.event_classes()];
+        for class in classes() {
+            if let Some(name) = names.get_mut(class.index()) {
+                *name = text(class.name());
+            }
+        }
         let mut order: Vec<&str> = Vec::new();
         let mut by_name: HashMap<&str, Vec<&EventClass>> = HashMap::new();
-        for class in reader.traces().iter().flat_map(|trace| trace.event_classes()) {
-            if let Some(name) = names.get_mut(class.index()) {
-                *name = class.name().to_owned();
-            }
-            let of_name = by_name.entry(class.name()).or_default();
+        for class in classes() {
+            let Some(name) = names.get(class.index()) else { continue };
+            let of_name = by_name.entry(name).or_default();
             if of_name.is_empty() {
-                order.push(class.name());
+                order.push(name);
             }
             of_name.push(class);
         }
@@ -196,7 +205,8 @@ impl Catalog {
             let classes = by_name.get(event).map_or(&[][..], Vec::as_slice);
             tables.push(table(name, event, classes, &kernels));
         }
-        Catalog { tables, names, left_out: order.len().saturating_sub(TABLES_MAX) }
+        let left_out = order.len().saturating_sub(TABLES_MAX);
+        Catalog { tables, names, left_out }
     }
 }
 

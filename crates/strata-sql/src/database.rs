@@ -5,15 +5,17 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rusqlite::config::DbConfig;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Statement};
-use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::stats;
 use strata_ctf::read::Reader;
 use strata_export::sql::{empty_timeline, TimelineNames};
 
+use crate::catalog::{text, EventTable};
+use crate::choice::{Choice, Options};
 use crate::error::SqlError;
 use crate::findings::Found;
 use crate::parameters::Parameters;
@@ -147,19 +149,23 @@ impl Database {
     /// # Errors
     /// SQLite has no memory.
     pub fn new(reader: impl Into<Arc<Reader>>, stop: StopCheck) -> Result<Database, SqlError> {
-        Database::with_names(reader, SourceOptions::default(), stop)
+        Database::with_options(reader, Options::default(), stop)
     }
 
-    /// Makes a database as [`new`](Self::new) does, whose names of functions are searched with the options `names`.
+    /// Makes a database as [`new`](Self::new) does, with these options. If a filter asks for facts that records do not
+    /// have themselves, the traces are read for these.
     ///
     /// # Errors
-    /// SQLite has no memory.
-    pub fn with_names(
+    /// SQLite has no memory, it was stopped, or `options` name a process that does not exist.
+    pub fn with_options(
         reader: impl Into<Arc<Reader>>,
-        names: SourceOptions,
+        options: Options,
         stop: StopCheck,
     ) -> Result<Database, SqlError> {
-        let shared = Arc::new(Shared::new(reader.into(), names, stop));
+        let reader = reader.into();
+        let names = options.names.clone();
+        let choice = options.compile(&reader, &*stop)?;
+        let shared = Arc::new(Shared::new(reader, names, choice, stop));
         let needs = Arc::new(Needs::default());
         let symbols = Arc::new(SymbolThread::new(&shared));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -202,6 +208,14 @@ impl Database {
     #[must_use]
     pub fn classes_left_out(&self) -> usize {
         self.shared.catalog.left_out
+    }
+
+    /// Returns the name of the table with the records of an event; `None` if it has no table of its own.
+    #[must_use]
+    pub fn table_of_event(&self, event: &str) -> Option<&str> {
+        let event = text(event);
+        let of_event = |table: &&EventTable| table.event.as_ref() == Some(&event);
+        self.shared.catalog.tables.iter().find(of_event).map(|table| table.name.as_str())
     }
 
     /// Returns all tables and views, with their columns.
@@ -321,7 +335,12 @@ impl Database {
     fn count(&self) -> Result<stats::Stats, SqlError> {
         let shared = &*self.shared;
         let go_on = |_| !(shared.stop)();
-        stats::count(&shared.reader, &stats::Options::default(), &go_on).ok_or(SqlError::Stopped)
+        let Choice { range, selection, .. } = &shared.choice;
+        let options =
+            stats::Options { range: *range, selection: selection.as_ref(), ..Default::default() };
+        let stats = stats::count(&shared.reader, &options, &go_on).ok_or(SqlError::Stopped)?;
+        shared.findings.counted(&stats);
+        Ok(stats)
     }
 
     fn failed(&self, error: &rusqlite::Error) -> SqlError {
@@ -339,6 +358,8 @@ fn prepare(
     symbols: &Arc<SymbolThread>,
     counted: Option<&stats::Stats>,
 ) -> rusqlite::Result<()> {
+    // A column that does not exist is an error, also between double quotes, and not a text.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     table::create(connection, shared)?;
     functions::add(connection)?;
     functions::add_symbols(connection, symbols)?;
@@ -366,7 +387,7 @@ fn fill_counts(
         let name = named.map_or("", |named| named.name());
         for event in &trace.events {
             let (records, bytes) = (number(event.count.records), number(event.count.bytes));
-            insert.execute((&event.name, name, records, bytes))?;
+            insert.execute((text(&event.name), text(name), records, bytes))?;
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
+use strata_analyze::stats::Stats;
 use strata_ctf::read::{Damage, Discarded, DiscardedKind};
 use strata_export::sql::Summary;
 
@@ -51,6 +52,8 @@ fn texts(summary: &Summary) -> Vec<String> {
 struct Seen {
     found: Found,
     damage: HashSet<String>,
+    /// What counting event records has found, which distinguishes nothing.
+    counted: Found,
     /// Gaps by stream, number of the packet that reports the gap, and whether it counts records.
     gaps: HashMap<(usize, u64, bool), ()>,
 }
@@ -95,9 +98,32 @@ impl Findings {
         seen.found.left_out = texts(summary);
     }
 
-    /// Returns all findings so far.
+    /// Takes what counting all event records has found.
+    pub(crate) fn counted(&self, stats: &Stats) {
+        let mut counted = Found { damages: stats.damage_found, ..Found::default() };
+        let texts = stats.damage.iter().take(DAMAGE_KEPT);
+        counted.damage = texts.map(|damaged| damaged.message.clone()).collect();
+        for trace in &stats.traces {
+            counted.records = counted.records.saturating_add(trace.sum.absent_records);
+            counted.packets = counted.packets.saturating_add(trace.sum.absent_packets);
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).counted = counted;
+    }
+
+    /// Returns all findings so far. What scans and counts have found is the same, of more or fewer packets.
     pub(crate) fn found(&self) -> Found {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).found.clone()
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (found, counted) = (&seen.found, &seen.counted);
+        Found {
+            damage: match found.damage.is_empty() {
+                true => counted.damage.clone(),
+                false => found.damage.clone(),
+            },
+            damages: found.damages.max(counted.damages),
+            records: found.records.max(counted.records),
+            packets: found.packets.max(counted.packets),
+            left_out: found.left_out.clone(),
+        }
     }
 }
 

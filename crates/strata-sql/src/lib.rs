@@ -11,11 +11,14 @@
 //! A query reads: the authorizer refuses all else, so no text of a query opens or writes a file.
 
 mod catalog;
+mod choice;
 mod database;
 mod error;
 mod findings;
 mod functions;
+mod last_rows;
 mod parameters;
+mod row_batch;
 mod scan;
 mod shared_data;
 mod span_join;
@@ -25,10 +28,13 @@ mod table;
 mod tests;
 mod timeline_tables;
 
+pub use choice::Options;
 pub use database::{Cell, Database, RowSink, Tables};
 pub use error::SqlError;
 pub use findings::Found;
 pub use parameters::Parameters;
 pub use shared_data::StopCheck;
+pub use strata_analyze::counters::CounterRule;
 pub use strata_analyze::debug_info::SourceOptions;
 pub use strata_export::sql::SCHEMA_VERSION;
+pub use strata_timeline::PairRule;

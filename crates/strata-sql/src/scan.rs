@@ -1,6 +1,9 @@
 //! A scan of event records: a thread reads packets, and passes rows in batches.
 //!
 //! Only the columns that a query uses are decoded. At most a few batches wait to be taken.
+//!
+//! A query that wants the latest records first gets the slices of the traces from the last one to the first, each with its
+//! rows in the opposite order: with a limit, it reads the end of the traces alone.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,91 +14,36 @@ use std::thread;
 use strata_analyze::debug_info::{functions_json, KernelFunctions};
 use strata_analyze::derived_facts::DerivedFacts;
 use strata_ctf::read::{
-    DerivedValue, DerivedValues as _, DerivedWord, Event, Message, Scope, Stream, TimeRange, Value,
+    DerivedValue, DerivedValues as _, DerivedWord, Event, Events, Message, Scope, Selection, Slice,
+    Stream, TimeRange, Value,
 };
 use strata_export::sql::{field_json, record_json};
 
 use crate::catalog::{ColumnField, EventTable, Source};
+use crate::last_rows::LastRows;
+use crate::row_batch::{RowBatch, ScanCell};
 use crate::shared_data::Shared;
 
 /// Number of rows in the first batch, which is small so that the first row arrives at once, and in the largest.
 const ROWS: (usize, usize) = (16, 4096);
 /// Size of the texts of a batch beyond which it is passed on \[byte\].
 const TEXT_BYTES: usize = 1 << 20;
-/// The longest text of a column; a longer one is NULL \[byte\].
-const VALUE_BYTES: usize = 16 << 20;
 /// The most batches that wait between the thread and the query.
 const WAITING: usize = 3;
 /// Number of messages between two checks for a request to stop.
 const LOOK_INTERVAL: u32 = 4096;
 
-/// A value of a row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum ScanCell {
-    Null,
-    Integer(i64),
-    Real(f64),
-    /// Name of the event class with this number.
-    Class(u32),
-    /// Part of [`RowBatch::bytes`], which is UTF-8.
-    Text {
-        from: u32,
-        to: u32,
-    },
-    Blob {
-        from: u32,
-        to: u32,
-    },
-}
+/// The most memory for rows of a slice that are passed on in the opposite order \[byte\].
+const REVERSED_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
 
-/// Rows, one after the other, each with as many cells as the scan has columns.
-#[derive(Debug, Default)]
-pub(crate) struct RowBatch {
-    pub rows: usize,
-    /// Number of each row's record, which is the same in every scan.
-    pub ids: Vec<i64>,
-    pub cells: Vec<ScanCell>,
-    pub bytes: Vec<u8>,
-}
-
-impl RowBatch {
-    fn clear(&mut self) {
-        self.rows = 0;
-        self.ids.clear();
-        self.cells.clear();
-        self.bytes.clear();
-    }
-
-    /// Makes a cell of the text that `write` appends to the bytes; NULL if `write` returns false or the text is too
-    /// long.
-    fn written(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> ScanCell {
-        let from = self.bytes.len();
-        let is_there = write(&mut self.bytes);
-        let to = self.bytes.len();
-        match (u32::try_from(from), u32::try_from(to)) {
-            (Ok(from), Ok(to)) if is_there && (to - from) as usize <= VALUE_BYTES => {
-                ScanCell::Text { from, to }
-            }
-            _ => {
-                self.bytes.truncate(from);
-                ScanCell::Null
-            }
-        }
-    }
-
-    /// Makes a cell of a text of the trace; bytes that are no UTF-8, and NUL, become U+FFFD.
-    fn text(&mut self, text: &[u8]) -> ScanCell {
-        self.written(|out| {
-            match std::str::from_utf8(text) {
-                Ok(_) if !text.contains(&0) => out.extend_from_slice(text),
-                _ => {
-                    let text = String::from_utf8_lossy(text).replace('\0', "\u{fffd}");
-                    out.extend_from_slice(text.as_bytes());
-                }
-            }
-            true
-        })
-    }
+/// Order of rows that a query relies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowOrder {
+    Any,
+    /// By time, the first record first.
+    Ascending,
+    /// By time, the last record first.
+    Descending,
 }
 
 /// Rows and columns of a table that a query needs.
@@ -107,8 +55,7 @@ pub(crate) struct ScanRequest {
     pub range: TimeRange,
     /// Event classes whose records are rows; `None` for all.
     pub classes: Option<Vec<bool>>,
-    /// True if the query relies on rows in the order of time.
-    pub is_sorted: bool,
+    pub order: RowOrder,
 }
 
 /// A running scan. Dropping it ends the thread.
@@ -200,28 +147,26 @@ impl ScanWorker<'_> {
     }
 
     fn run(&self, to_send: &SyncSender<RowBatch>, to_use: &Receiver<RowBatch>) {
-        let Some(table) = self.shared.catalog.tables.get(self.request.table) else { return };
-        let needs_facts = self.request.columns.iter().any(|column| column.is_of_facts());
-        let facts = match needs_facts.then(|| self.shared.facts()) {
-            Some(None) => return,
-            facts => facts.flatten(),
-        };
-        let needs_functions = self.request.columns.iter().any(|column| column.is_of_functions());
-        let mut functions = match needs_functions {
-            true => KernelFunctions::of(&self.shared.reader, &self.shared.names),
-            false => None,
-        };
-        let mut batch = RowBatch::default();
-        let mut rows = ROWS.0;
-        let mut events = self
-            .shared
-            .reader
-            .events_of_streams(self.request.range, &|stream| self.is_wanted(stream));
+        let Some(mut maker) = RowMaker::new(self.shared, self.request) else { return };
+        match (self.request.order, self.shared.slices()) {
+            (RowOrder::Descending, Some(slices)) => self.backward(&mut maker, slices, to_send),
+            _ => self.forward(&mut maker, to_send, to_use),
+        }
+    }
+
+    /// Passes the records of `events` that are rows to `each`. A break means that no more rows are needed or can be
+    /// had.
+    #[inline]
+    fn pass(
+        &self,
+        mut events: Events<'_>,
+        maker: &mut RowMaker<'_>,
+        mut each: impl FnMut(&mut RowMaker<'_>, &Event<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let mut left = LOOK_INTERVAL;
-        let classes = self.request.classes.as_deref();
+        let is_sorted = self.request.order != RowOrder::Any;
         let mut last = None;
-        // A break means that the query has enough rows.
-        let _ = events.run(|message| {
+        events.run(|message| {
             left -= 1;
             if left == 0 {
                 left = LOOK_INTERVAL;
@@ -231,33 +176,17 @@ impl ScanWorker<'_> {
             }
             match message {
                 Message::Event(event) => {
-                    let class = event.class().index();
-                    if classes
-                        .is_some_and(|classes| !classes.get(class).copied().unwrap_or_default())
-                    {
+                    if !maker.is_row(&event) {
                         return ControlFlow::Continue(());
                     }
-                    if self.request.is_sorted {
+                    if is_sorted {
                         let time = event.time();
                         if time < last {
-                            let text = "a trace is damaged: its times go back, so that its records are not in order. \
-                                        Write ORDER BY time_ns + 0, which sorts them";
-                            let _ = self.fault.set(text.to_owned());
-                            return ControlFlow::Break(());
+                            return self.out_of_order();
                         }
                         last = time;
                     }
-                    self.row(table, (facts.as_deref(), functions.as_mut()), &event, &mut batch);
-                    if batch.rows < rows && batch.bytes.len() < TEXT_BYTES {
-                        return ControlFlow::Continue(());
-                    }
-                    rows = (rows * 4).min(ROWS.1);
-                    let mut next = to_use.try_recv().unwrap_or_default();
-                    next.clear();
-                    match to_send.send(std::mem::replace(&mut batch, next)) {
-                        Ok(()) => ControlFlow::Continue(()),
-                        Err(_) => ControlFlow::Break(()),
-                    }
+                    each(maker, &event)
                 }
                 Message::Packet(_) => ControlFlow::Continue(()),
                 Message::Discarded(discarded) => {
@@ -269,20 +198,150 @@ impl ScanWorker<'_> {
                     ControlFlow::Continue(())
                 }
             }
+        })
+    }
+
+    /// Ends the scan, as rows are not in the order on which the query relies.
+    #[cold]
+    fn out_of_order(&self) -> ControlFlow<()> {
+        let direction = if self.request.order == RowOrder::Descending { " DESC" } else { "" };
+        let text = format!(
+            "a trace is damaged: its times go back, so that its records are not in order. Write ORDER BY \
+             time_ns + 0{direction}, which sorts them"
+        );
+        let _ = self.fault.set(text);
+        ControlFlow::Break(())
+    }
+
+    fn forward(
+        &self,
+        maker: &mut RowMaker<'_>,
+        to_send: &SyncSender<RowBatch>,
+        to_use: &Receiver<RowBatch>,
+    ) {
+        let mut batch = RowBatch::default();
+        let mut rows = ROWS.0;
+        let range = self.request.range.and(&self.shared.choice.range);
+        let events = self.shared.reader.events_of_streams(range, &|stream| self.is_wanted(stream));
+        // A break means that the query has enough rows.
+        let _ = self.pass(events, maker, |maker, event| {
+            maker.row(event, &mut batch);
+            if batch.rows < rows && batch.bytes.len() < TEXT_BYTES {
+                return ControlFlow::Continue(());
+            }
+            rows = (rows * 4).min(ROWS.1);
+            let mut next = to_use.try_recv().unwrap_or_default();
+            next.clear();
+            match to_send.send(std::mem::replace(&mut batch, next)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
         });
         if batch.rows > 0 {
             let _ = to_send.send(batch);
         }
     }
 
+    fn backward(&self, maker: &mut RowMaker<'_>, slices: &[Slice], to_send: &SyncSender<RowBatch>) {
+        let range = self.request.range.and(&self.shared.choice.range);
+        // Time of the first row of the later slices.
+        let mut later: Option<Option<i64>> = None;
+        for slice in slices.iter().rev().filter(|slice| slice.meets(&range)) {
+            // Number of the slice's rows that were not sent yet, of those from its begin.
+            let mut wanted = u64::MAX;
+            loop {
+                let mut kept = LastRows::new(REVERSED_BYTES);
+                let (mut batch, mut count) = (RowBatch::default(), 0);
+                let (mut first, mut last) = (None, None);
+                let mut is_complete = false;
+                let events = self
+                    .shared
+                    .reader
+                    .events_of_slice_and_streams(slice, &|stream| self.is_wanted(stream));
+                let ended = self.pass(events, maker, |maker, event| {
+                    if event.time().is_some_and(|time| !range.contains(time)) {
+                        return ControlFlow::Continue(());
+                    }
+                    if count == wanted {
+                        is_complete = true;
+                        return ControlFlow::Break(());
+                    }
+                    count += 1;
+                    first = first.or(Some(event.time()));
+                    last = Some(event.time());
+                    maker.row(event, &mut batch);
+                    if batch.rows >= ROWS.1 || batch.bytes.len() >= TEXT_BYTES {
+                        let full = std::mem::take(&mut batch);
+                        batch = kept.push(full);
+                    }
+                    ControlFlow::Continue(())
+                });
+                if ended.is_break() && !is_complete {
+                    return;
+                }
+                if last.zip(later).is_some_and(|(last, later)| last > later) {
+                    let _ = self.out_of_order();
+                    return;
+                }
+                if batch.rows > 0 {
+                    kept.push(batch);
+                }
+                wanted = kept.dropped();
+                for batch in kept.reversed() {
+                    if to_send.send(batch).is_err() || self.is_ended() {
+                        return;
+                    }
+                }
+                if wanted == 0 {
+                    later = first.or(later);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// What makes rows of records.
+struct RowMaker<'w> {
+    shared: &'w Shared,
+    request: &'w ScanRequest,
+    table: &'w EventTable,
+    facts: Option<Arc<DerivedFacts>>,
+    functions: Option<KernelFunctions>,
+    selection: Option<Selection>,
+}
+
+impl<'w> RowMaker<'w> {
+    /// Reads what the columns need besides the records. Returns `None` if the user has stopped it.
+    fn new(shared: &'w Shared, request: &'w ScanRequest) -> Option<RowMaker<'w>> {
+        let table = shared.catalog.tables.get(request.table)?;
+        let needs_facts = request.columns.iter().any(|column| column.is_of_facts());
+        let facts = match needs_facts {
+            true => Some(shared.facts()?),
+            false => None,
+        };
+        let needs_functions = request.columns.iter().any(|column| column.is_of_functions());
+        let functions = match needs_functions {
+            true => KernelFunctions::of(&shared.reader, &shared.names),
+            false => None,
+        };
+        let selection = shared.choice.selection.clone();
+        Some(RowMaker { shared, request, table, facts, functions, selection })
+    }
+
+    /// Returns whether the query and the database have this record.
     #[inline]
-    fn row(
-        &self,
-        table: &EventTable,
-        (facts, mut functions): (Option<&DerivedFacts>, Option<&mut KernelFunctions>),
-        event: &Event<'_>,
-        batch: &mut RowBatch,
-    ) {
+    fn is_row(&mut self, event: &Event<'_>) -> bool {
+        let class = event.class().index();
+        let classes = self.request.classes.as_deref();
+        classes.is_none_or(|classes| classes.get(class).copied().unwrap_or_default())
+            && self.selection.as_mut().is_none_or(|selection| selection.accepts(event))
+    }
+
+    #[inline]
+    fn row(&mut self, event: &Event<'_>, batch: &mut RowBatch) {
+        let RowMaker { table, functions, .. } = self;
+        let facts = self.facts.as_deref();
         for &source in &self.request.columns {
             let cell = match source {
                 Source::Time => event.time().map_or(ScanCell::Null, ScanCell::Integer),

@@ -1,14 +1,15 @@
 //! Data that all tables of a database share.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::derived_facts::DerivedFacts;
-use strata_ctf::read::{AskedWords, Event, Reader, TimeRange};
+use strata_ctf::read::{AskedWords, Event, Reader, Slice, TimeRange};
 use strata_export::sql::TimelineNames;
 
 use crate::catalog::{Catalog, OWN_NAMES};
+use crate::choice::Choice;
 use crate::findings::Findings;
 
 /// Function that returns true if the user has asked to stop.
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub stop: StopCheck,
     /// Options for finding the names of functions.
     pub names: SourceOptions,
+    pub choice: Choice,
+    slices: OnceLock<Option<Vec<Slice>>>,
     facts: Mutex<Option<Arc<DerivedFacts>>>,
     /// Number of files of all streams before a stream, by index of the stream.
     files: Vec<u64>,
@@ -30,6 +33,11 @@ pub(crate) struct Shared {
 /// Number of bits of a record's number that are its offset in a file: files of up to 1 TiB, of which there may be 2^20
 /// \[bit\].
 const PLACE_BITS: u32 = 43;
+/// The least size of a slice, the most slices, and the size above which a slice is not read backward, which may take
+/// several passes \[byte\].
+const SLICE_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+const SLICES: u64 = 4096;
+const SLICE_BYTES_MAX: u64 = 1 << 30;
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,7 +46,12 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(reader: Arc<Reader>, names: SourceOptions, stop: StopCheck) -> Shared {
+    pub(crate) fn new(
+        reader: Arc<Reader>,
+        names: SourceOptions,
+        choice: Choice,
+        stop: StopCheck,
+    ) -> Shared {
         let taken = TimelineNames::all().chain(OWN_NAMES);
         let catalog = Catalog::new(&reader, taken);
         let mut before = 0;
@@ -49,7 +62,22 @@ impl Shared {
         });
         let files = of_stream.collect();
         let (findings, facts) = (Findings::default(), Mutex::new(None));
-        Shared { reader, catalog, findings, stop, names, facts, files }
+        let slices = OnceLock::new();
+        Shared { reader, catalog, findings, stop, names, choice, slices, facts, files }
+    }
+
+    /// Returns the traces in slices of time, which can be read from the last to the first; `None` if packets have no
+    /// times, or are so large that records would have to be read many times. The first call reads the headers of all
+    /// packets.
+    pub(crate) fn slices(&self) -> Option<&[Slice]> {
+        let slices = self.slices.get_or_init(|| {
+            let bytes = self.reader.streams().iter().map(|stream| stream.bytes());
+            let bytes = bytes.fold(0, u64::saturating_add);
+            let slices = self.reader.slices(TimeRange::ALL, (bytes / SLICES).max(SLICE_BYTES));
+            let fit = slices.map(|slice| (slice.bytes() <= SLICE_BYTES_MAX).then_some(slice));
+            fit.collect()
+        });
+        slices.as_deref()
     }
 
     /// Returns the number of a record, which is the same in every scan and which no other record has: SQLite uses it to

@@ -18,13 +18,15 @@ use rusqlite::{ffi, Connection, Error, Result};
 use strata_ctf::read::TimeRange;
 
 use crate::catalog::{EventTable, Source};
-use crate::scan::{EventScan, RowBatch, ScanCell, ScanRequest};
+use crate::row_batch::{RowBatch, ScanCell};
+use crate::scan::{EventScan, RowOrder, ScanRequest};
 use crate::shared_data::Shared;
 
 /// Name of the module in statements that make tables.
 const MODULE: &CStr = c"strata_event";
-/// Letter in a plan that means that SQLite relies on the order of rows.
-const SORTED: char = 's';
+/// Letters in a plan that mean that SQLite relies on rows in the order of time, the first or the last record first.
+const ASCENDING: char = 's';
+const DESCENDING: char = 'd';
 /// First of the columns that share one bit in SQLite's mask of needed columns.
 const LAST_BIT: usize = 63;
 
@@ -170,11 +172,15 @@ unsafe impl VTab<'_> for EventVTab {
             usage.set_omit(condition.is_of_name());
         }
         let by: Vec<_> = info.order_bys().collect();
-        if let [by] = by.as_slice() {
-            // Rows arrive in the order of time. A scan of a damaged trace whose times go back fails.
-            if source(by.column()) == Some(Source::Time) && !by.is_order_by_desc() {
+        if let ([by], Some(Source::Time)) = (&*by, by.first().and_then(|by| source(by.column()))) {
+            // A scan of a damaged trace whose times go back fails.
+            let order = match by.is_order_by_desc() {
+                false => Some(ASCENDING),
+                true => self.shared.slices().map(|_| DESCENDING),
+            };
+            if let Some(order) = order {
                 info.set_order_by_consumed(true);
-                letters.push(SORTED);
+                letters.push(order);
             }
         }
         info.set_idx_str(&format!("{:x} {letters}", info.col_used()));
@@ -362,8 +368,12 @@ unsafe impl VTabCursor for EventCursor {
         if nothing {
             return Ok(());
         }
-        let is_sorted = letters.ends_with(SORTED);
-        let request = ScanRequest { table: self.table, columns, range, classes, is_sorted };
+        let order = match letters.chars().last() {
+            Some(ASCENDING) => RowOrder::Ascending,
+            Some(DESCENDING) => RowOrder::Descending,
+            _ => RowOrder::Any,
+        };
+        let request = ScanRequest { table: self.table, columns, range, classes, order };
         let scan = EventScan::begin(&self.shared, request);
         self.scan = Some(scan.map_err(|error| failed(format!("no thread to read with: {error}")))?);
         self.fill()

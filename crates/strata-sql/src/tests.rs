@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
-use strata_ctf::read::Reader;
+use strata_ctf::read::{Reader, TimeRange};
 
-use crate::{Cell, Database, RowSink, SqlError};
+use crate::{Cell, Database, Options, RowSink, SqlError};
 
 const HEAD: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := u8;
@@ -151,8 +151,9 @@ fn hostile_names_of_events_and_fields_are_only_names() {
         ("a", ""),
         ("sqlite_master", ""),
         ("provider:event", ""),
+        ("n\\000l", ""),
     ];
-    let folder = trace(&events, &[(0, 1, &[3, 4]), (1, 2, &[5]), (6, 3, &[])]);
+    let folder = trace(&events, &[(0, 1, &[3, 4]), (1, 2, &[5]), (6, 3, &[]), (7, 4, &[])]);
     let mut database = database(&folder);
     let tables = database.tables().unwrap();
     let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
@@ -165,6 +166,18 @@ fn hostile_names_of_events_and_fields_are_only_names() {
     assert_eq!(rows(&mut database, "select a from event_thread"), ["5"]);
     assert_eq!(rows(&mut database, "select name from \"provider:event\""), ["provider:event"]);
     assert_eq!(rows(&mut database, "select count(*) from events where name = 'x\" ; drop'"), ["1"]);
+    assert_eq!(database.table_of_event("EVENTS"), Some("event_EVENTS"));
+    for query in [
+        "events where name = 'n\u{fffd}l'",
+        "\"n\u{fffd}l\"",
+        "event_counts where records and name like 'n%l'",
+    ] {
+        assert_eq!(
+            rows(&mut database, &format!("select name from {query}")),
+            ["n\u{fffd}l"],
+            "{query}"
+        );
+    }
 }
 
 #[test]
@@ -247,7 +260,8 @@ fn an_order_by_time_is_that_of_the_scan_and_sorts_nothing() {
     for (order, is_sorted) in [
         ("time_ns", false),
         ("time_ns asc", false),
-        ("time_ns desc", true),
+        ("time_ns desc", false),
+        ("time_ns desc, n", true),
         ("time_ns, n", true),
         ("n", true),
         ("time_ns + 0", true),
@@ -258,8 +272,115 @@ fn an_order_by_time_is_that_of_the_scan_and_sorts_nothing() {
         assert_eq!(sorts, is_sorted, "{order}: {plan:?}");
     }
     let found = rows(&mut database, "select n from a where time_ns > 100 order by time_ns");
-    let wanted: Vec<String> = (10..5000).map(|n: u64| n.to_string()).collect();
+    let mut wanted: Vec<String> = (10..5000).map(|n: u64| n.to_string()).collect();
     assert_eq!(found, wanted);
+    let found = rows(&mut database, "select n from a where time_ns > 100 order by time_ns desc");
+    wanted.reverse();
+    assert_eq!(found, wanted);
+}
+
+/// Packets with times, each with this many records of `a` (a number), a nanosecond from each other.
+fn packets(count: u64, records: u64) -> Folder {
+    let folder = trace(&[], &[]);
+    let metadata = HEAD.replace(
+        "stream { event.header",
+        "stream { packet.context := struct { stamp timestamp_begin; stamp timestamp_end; u64 content_size; \
+         u64 packet_size; }; event.header",
+    );
+    let event = "event { name = \"a\"; id = 0; fields := struct { u64 n; string text; }; };\n";
+    fs::write(folder.0.join("metadata"), metadata + event).unwrap();
+    let mut stream = Vec::new();
+    for packet in 0..count {
+        let numbers = packet * records..(packet + 1) * records;
+        let mut content = Vec::new();
+        for n in numbers.clone() {
+            content.push(0);
+            content.extend(n.to_le_bytes());
+            content.extend(n.to_le_bytes());
+            content.extend(format!("number {n}\0").bytes());
+        }
+        let bits = (content.len() as u64 + 32) * 8;
+        for word in [numbers.start, numbers.end - 1, bits, bits] {
+            stream.extend(word.to_le_bytes());
+        }
+        stream.extend(content);
+    }
+    fs::write(folder.0.join("stream"), stream).unwrap();
+    folder
+}
+
+#[test]
+fn the_last_records_are_read_from_the_end() {
+    let folder = packets(500, 40);
+    let mut bytes = fs::read(folder.0.join("stream")).unwrap();
+    let mut database = database(&folder);
+    let all = rows(&mut database, "select time_ns, text from a");
+    assert_eq!(all.len(), 20_000);
+    let mut reversed = rows(&mut database, "select time_ns, text from a order by time_ns desc");
+    reversed.reverse();
+    assert!(reversed == all);
+    let few = "select n from a where time_ns <= 5000 order by time_ns desc limit 3";
+    assert_eq!(rows(&mut database, few), ["5000", "4999", "4998"]);
+    let between =
+        "select count(*), min(n), max(n) from (select n from a where time_ns between 17 and 4711 \
+                   order by time_ns desc)";
+    assert_eq!(rows(&mut database, between), ["4695|17|4711"]);
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 4096].fill(0xff);
+    fs::write(folder.0.join("stream"), bytes).unwrap();
+    let last = "select n from a order by time_ns desc limit 2";
+    assert_eq!(rows(&mut database, last), ["19999", "19998"]);
+    assert_eq!(rows(&mut database, "select max(time_ns) from a"), ["19999"]);
+    assert_eq!(database.found().damages, 0, "only the end was read");
+    let mut counted = self::database(&folder);
+    rows(&mut counted, "select * from event_counts");
+    assert!(counted.found().damages > 0 && !counted.found().damage.is_empty());
+    rows(&mut database, "select count(*) from a");
+    assert!(database.found().damages > 0);
+}
+
+#[test]
+fn a_part_of_the_records_is_what_all_tables_have() {
+    let folder = packets(10, 10);
+    let reader = || Reader::open(&[&folder.0]).unwrap();
+    let part = |range: TimeRange, filter: Option<&str>| {
+        let filter = filter.map(|text| text.parse().unwrap());
+        let options = Options { range, filter, ..Options::default() };
+        assert!(options.is_part());
+        Database::with_options(reader(), options, Arc::new(|| false)).unwrap()
+    };
+    for (range, filter, wanted) in [
+        (TimeRange { from: 15, to: 44 }, None, "30|15|44"),
+        (TimeRange::ALL, Some("n < 5 || n == 77"), "6|0|77"),
+        (TimeRange { from: 3, to: 80 }, Some("n < 5 || n >= 77"), "6|3|80"),
+        (TimeRange { from: 1000, to: 2000 }, None, "0|-|-"),
+    ] {
+        let mut database = part(range, filter);
+        let of_events = "select count(*), min(time_ns), max(time_ns) from";
+        for table in ["events", "a", "(select * from a order by time_ns desc)"] {
+            assert_eq!(rows(&mut database, &format!("{of_events} {table}")), [wanted], "{table}");
+        }
+        let of_trace = "select records, begin_ns, end_ns from trace";
+        assert_eq!(rows(&mut database, of_trace), [wanted]);
+        let count = wanted.split('|').next().unwrap();
+        assert_eq!(
+            rows(&mut database, "select coalesce(sum(records), 0) from event_counts"),
+            [count]
+        );
+    }
+    let options = Options { of: Some("nobody".to_owned()), ..Options::default() };
+    let error = Database::with_options(reader(), options, Arc::new(|| false)).unwrap_err();
+    assert!(error.to_string().contains("'nobody'"), "{error}");
+}
+
+#[test]
+fn values_of_a_field_that_a_rule_names_are_counters() {
+    let folder = packets(1, 3);
+    let reader = Reader::open(&[&folder.0]).unwrap();
+    let options = Options { counters: vec!["a.n".parse().unwrap()], ..Options::default() };
+    let mut database = Database::with_options(reader, options, Arc::new(|| false)).unwrap();
+    let query = "select name, begin_ns, value from counter order by begin_ns limit 2";
+    assert_eq!(rows(&mut database, query), ["a.n|0|0", "a.n|1|1"]);
 }
 
 #[test]
@@ -267,8 +388,12 @@ fn an_order_by_time_fails_where_times_go_back_and_says_how_to_sort() {
     let records: Vec<(u8, u64, &[u8])> = vec![(1, 10, &[]), (1, 30, &[]), (1, 20, &[])];
     let folder = trace(&[("a", "u64 n;"), ("b", "")], &records);
     let mut database = database(&folder);
-    let error = ask(&mut database, "select time_ns from b order by time_ns").unwrap_err();
-    assert!(error.to_string().contains("ORDER BY time_ns + 0"), "{error}");
+    for (order, advice) in [("", "ORDER BY time_ns + 0,"), (" desc", "ORDER BY time_ns + 0 DESC,")]
+    {
+        let query = format!("select time_ns from b order by time_ns{order}");
+        let error = ask(&mut database, &query).unwrap_err();
+        assert!(error.to_string().contains(advice), "{error}");
+    }
     let sorted = rows(&mut database, "select time_ns from b order by time_ns + 0");
     assert_eq!(sorted, ["10", "20", "30"]);
 }
@@ -337,6 +462,7 @@ fn wrong_queries_say_where_and_leave_the_database_usable() {
     let mut database = database(&folder);
     for (query, text) in [
         ("select nought from a", "no such column: nought"),
+        ("select \"nought\" from a", "no such column: \"nought\""),
         ("select * from nought", "no such table: nought"),
         ("select from", "near \"from\": syntax error"),
         ("select ?1", "parameter"),

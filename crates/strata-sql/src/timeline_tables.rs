@@ -85,15 +85,18 @@ pub(crate) fn timeline(shared: &Arc<Shared>) -> Result<Connection, SqlError> {
 
 fn write(shared: &Arc<Shared>, path: &Path) -> io::Result<()> {
     let options = Options {
-        range: TimeRange::ALL,
+        range: shared.choice.range,
         events: false,
-        pairs: Vec::new(),
-        counters: Vec::new(),
+        pairs: shared.choice.pairs.clone(),
+        counters: shared.choice.counters.clone(),
         names: shared.names.clone(),
     };
     let stop = Arc::clone(&shared.stop);
     let mut exporter = Exporter::new(&shared.reader, path, &options, move || stop())?;
-    let mut events = shared.reader.events(TimeRange::ALL);
+    let mut selection = shared.choice.selection.clone();
+    // What was so before the time that is asked for is known from earlier records.
+    let range = TimeRange { from: i64::MIN, to: shared.choice.range.to };
+    let mut events = shared.reader.events(range);
     let mut left = LOOK_INTERVAL;
     let end = events.run(|message| {
         left -= 1;
@@ -104,7 +107,11 @@ fn write(shared: &Arc<Shared>, path: &Path) -> io::Result<()> {
             }
         }
         let done = match message {
-            Message::Event(event) => exporter.event(&event, true),
+            Message::Event(event) => {
+                let is_selected =
+                    selection.as_mut().is_none_or(|selection| selection.accepts(&event));
+                exporter.event(&event, is_selected)
+            }
             Message::Packet(_) => Ok(()),
             Message::Discarded(discarded) => {
                 shared.findings.discarded(&discarded);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{bail, Result};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args};
-use strata_analyze::derived_facts::{may_have, DerivedFacts, WantedOf};
+use strata_analyze::derived_facts::{may_have, BoundSelection, DerivedFacts, WantedOf};
 use strata_analyze::duration_text::parse_length;
 use strata_analyze::pipeline;
 use strata_analyze::render::{TimeZone, When, WhenError};
@@ -183,14 +183,6 @@ impl SelectionFlags {
         self.filter.as_ref()
     }
 
-    /// Compiles the filter within `range`; without a filter, selects all records.
-    fn selection(&self, reader: &Reader, range: TimeRange, stop: &dyn Fn() -> bool) -> Selection {
-        match self.filter() {
-            Some(filter) => Selection::of_time(filter, reader, range, stop),
-            None => Selection::all(),
-        }
-    }
-
     /// Compiles the selection of records within `range`. If the filter uses arguments that follow their call's entry,
     /// or facts that records do not have themselves, the traces are first read for these. `of` restricts the selection
     /// to processes and threads. Returns `None` if all records are selected.
@@ -204,7 +196,12 @@ impl SelectionFlags {
         if self.filter().is_none() && of.is_none() {
             return None;
         }
-        let mut selection = self.selection(reader, range, stop);
+        let bound = BoundSelection::read(reader, self.filter(), of, range, stop);
+        let Some(BoundSelection { selection, facts }) = bound else {
+            // The reading was stopped: no result will be shown.
+            let nothing = Arc::new(DerivedFacts::default());
+            return Some(Selection::all().with_derived(nothing, true));
+        };
         let left_out = selection.deferred_left_out();
         if left_out > 0 {
             let text = format!(
@@ -214,28 +211,20 @@ impl SelectionFlags {
             );
             stderr::message(&Message { weight: Weight::Warning, text });
         }
-        let asked = selection.asked_words(reader);
-        if asked.is_empty() && of.is_none() {
-            return Some(selection);
-        }
-        let Some(facts) = DerivedFacts::read(reader, &asked, of, range, stop) else {
-            // The reading was stopped: no result will be shown.
-            return Some(selection.with_derived(Arc::new(DerivedFacts::default()), true));
-        };
+        let Some(facts) = facts else { return Some(selection) };
         if facts.left_out() > 0 {
             let text = format!(
-                "filter: {} could not be kept of who made records and how long calls and spans took: there are too many,                  and the filter does not select those records. Give a shorter time, or a longer duration",
+                "filter: {} could not be kept of who made records and how long calls and spans took: there are too many, \
+                 and the filter does not select those records. Give a shorter time, or a longer duration",
                 counted(facts.left_out(), "fact")
             );
             stderr::message(&Message { weight: Weight::Warning, text });
         }
         if let Some(of) = of.filter(|_| !facts.has_wanted()) {
-            stderr::message(&Message {
-                weight: Weight::Warning,
-                text: of_nobody(of.words, &facts),
-            });
+            let text = of_nobody(of.words, &facts);
+            stderr::message(&Message { weight: Weight::Warning, text });
         }
-        Some(selection.with_derived(Arc::new(facts), of.is_some()))
+        Some(selection)
     }
 
     /// Returns true if times are shifted from those in the trace.
@@ -250,6 +239,11 @@ impl SelectionFlags {
 
     fn has_time(&self) -> bool {
         self.has_range() || self.stream_intersection
+    }
+
+    /// Returns true if only the time in which all streams of a trace are active is selected.
+    pub fn has_stream_intersection(&self) -> bool {
+        self.stream_intersection
     }
 
     fn has_range(&self) -> bool {

@@ -225,6 +225,16 @@ impl Reader {
     /// Returns the messages of a slice.
     #[must_use]
     pub fn events_of(&self, slice: &Slice) -> Events<'_> {
+        self.events_of_slice_and_streams(slice, &|_| true)
+    }
+
+    /// Returns the messages of a slice in the streams for which `is_wanted` is true. Other streams are not read.
+    #[must_use]
+    pub fn events_of_slice_and_streams(
+        &self,
+        slice: &Slice,
+        is_wanted: &dyn Fn(&Stream) -> bool,
+    ) -> Events<'_> {
         let bounds = CursorBounds {
             first: slice.first,
             last: slice.last,
@@ -240,6 +250,9 @@ impl Reader {
         }
         let cursors = self.ranks.iter().filter_map(|&index| {
             let (stream, place) = (self.streams.get(index)?, (*places.get(index)?)?);
+            if !is_wanted(stream) {
+                return None;
+            }
             Some(Cursor::new(&self.files, stream, place.clone(), bounds, most))
         });
         Events::new(cursors.collect())

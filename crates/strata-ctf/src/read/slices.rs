@@ -31,6 +31,12 @@ impl Slice {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Returns whether messages of this time range can be in the slice.
+    #[must_use]
+    pub fn meets(&self, range: &TimeRange) -> bool {
+        self.first <= range.to && range.from <= self.last
+    }
 }
 
 /// An iterator over the slices of traces. Each slice is determined when it is taken.
