@@ -140,7 +140,7 @@ pub struct ExportFlags {
     #[arg(long)]
     no_events: bool,
 
-    /// Perfetto: show what is between event BEGIN and event END as a slice; see --help. SQLite: as a span
+    /// Perfetto: show what is between event BEGIN and event END as a slice; see --help. SQLite, Parquet: as a span
     #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
     pairs: Vec<PairRule>,
 
@@ -160,7 +160,7 @@ pub struct ExportFlags {
     #[arg(skip)]
     files: SymbolFiles,
 
-    /// Perfetto, SQLite: export a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
+    /// Perfetto, SQLite, Parquet: export a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
     #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
     counters: Vec<CounterRule>,
 
@@ -235,23 +235,22 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     if flags.no_pairs && flags.to != ExportFormat::Perfetto {
         bail!("--no-pairs is for --to perfetto. Leave it out");
     }
-    let has_functions =
+    let is_of_timeline =
         matches!(flags.to, ExportFormat::Perfetto | ExportFormat::Sqlite | ExportFormat::Parquet);
     if flags.no_symbols && flags.to == ExportFormat::Ctf {
         bail!("--no-symbols is not for --to ctf, which has no names of functions. Leave it out");
     }
-    if flags.mangled && !has_functions {
+    if flags.mangled && !is_of_timeline {
         bail!(
             "--mangled is for --to perfetto, sqlite and parquet: no other format has names of a program's functions. \
              Leave it out"
         );
     }
-    let is_of_timeline = matches!(flags.to, ExportFormat::Perfetto | ExportFormat::Sqlite);
     for (flag, is_given) in
         [("--pair", !flags.pairs.is_empty()), ("--counter", !flags.counters.is_empty())]
     {
         if is_given && !is_of_timeline {
-            bail!("{flag} is for --to perfetto and --to sqlite. Leave it out");
+            bail!("{flag} is for --to perfetto, sqlite and parquet. Leave it out");
         }
     }
     if flags.no_events && flags.to != ExportFormat::Sqlite {
@@ -403,11 +402,18 @@ fn default_name(trace: &Path, format: ExportFormat) -> std::ffi::OsString {
 impl ExportFlags {
     /// Returns the parameters of `--to parquet`.
     fn of_parquet(&self) -> Result<ParquetRequest<'_>> {
-        if self.is_any() || self.limit.is_some() || self.selection.has_clock_offset() {
+        if self.limit.is_some() || self.selection.has_clock_offset() {
             bail!(
-                "--to parquet writes all records, so that states and calls are whole. Leave out the filter, the times and \
-                 the limit, and ask for a part in the query; or export a smaller trace first: --to ctf"
+                "--limit and --clock-offset are not for --to parquet, whose tables of states and calls would differ from \
+                 those of the trace. Select records by --from, --until, --filter or --of"
             );
+        }
+        let traces = self.traces.paths()?;
+        let mut range = TimeRange::ALL;
+        if self.selection.is_any() {
+            let reader = self.selection.open(&traces)?;
+            self.selection.hints(&reader).into_iter().for_each(warning);
+            range = self.selection.range(&reader)?;
         }
         let first = self.traces.first().context("no trace is named")?;
         let output = self.output.clone();
@@ -418,7 +424,14 @@ impl ExportFlags {
             force: self.force,
             no_symbols: self.no_symbols,
             mangled: self.mangled,
-            traces: self.traces.paths()?,
+            range,
+            filter: self.selection.filter(),
+            of: self.of.words(),
+            stream_intersection: self.selection.has_stream_intersection(),
+            ignore_uuid: self.selection.open_options().ignore_uuid,
+            pairs: &self.pairs,
+            counters: &self.counters,
+            traces,
         })
     }
 

@@ -2,15 +2,17 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
 use strata_ctf::read::Reader;
 use strata_model::EnvValue;
-use strata_sql::{Database, SqlError, Tables, SCHEMA_VERSION};
+use strata_sql::{Cell, Database, RowSink, SqlError, Tables, SCHEMA_VERSION};
 
+use crate::part::Part;
 use crate::tables::{columns, query, TABLES};
-use crate::writer::TableWriter;
+use crate::writer::{FileOrigin, TableWriter};
 
 /// The most names that are tried for the folder in which files are made.
 const TRIES: u32 = 1000;
@@ -28,6 +30,8 @@ pub struct Export {
     pub tables: Vec<String>,
     /// True if a trace that the dataset already contains is replaced.
     pub force: bool,
+    /// The selected part of the trace; `None` if all records are written.
+    pub part: Option<Part>,
 }
 
 /// Numbers of what was written.
@@ -41,6 +45,8 @@ pub struct Written {
     pub rows: u64,
     /// Size of all files \[byte\].
     pub bytes: u64,
+    /// True if no record was selected, and so nothing was written.
+    pub nothing: bool,
 }
 
 /// A folder for incomplete files, which is removed with this value. Its name begins with a dot, so that readers of a
@@ -120,7 +126,10 @@ impl Export {
         let uuid = uuid.map_or(String::new(), |uuid| {
             uuid.0.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
         });
-        format!("date={}/host={}/trace={begin}-{uuid}", date(begin), escaped(&host))
+        let part = self.part.as_ref();
+        let day = date(part.map_or(begin, |part| part.range.from.max(begin)));
+        let suffix = part.map(Part::suffix).unwrap_or_default();
+        format!("date={day}/host={}/trace={begin}-{uuid}{suffix}", escaped(&host))
     }
 
     /// Returns the tables to write, each with the column that sorts its rows, in their order.
@@ -165,6 +174,9 @@ impl Export {
                 )
             }
         }
+        if self.part.is_some() && !has_rows(database)? {
+            return Ok(Written { partition, nothing: true, ..Written::default() });
+        }
         fs::create_dir_all(&self.folder).with_context(failed)?;
         let hidden = HiddenFolder::new(&self.folder).with_context(failed)?;
         let mut written = Written { partition: partition.clone(), ..Written::default() };
@@ -172,8 +184,10 @@ impl Export {
         for (number, (table, sorted_by)) in chosen.iter().enumerate() {
             let path = hidden.0.join(format!("{number}.parquet"));
             let file = BufWriter::new(File::create_new(&path).with_context(failed)?);
-            let mut writer = TableWriter::new(file, columns(table), *sorted_by, SCHEMA_VERSION)
-                .with_context(failed)?;
+            let selection = self.part.as_ref().map(|part| part.text.as_str());
+            let made_by = FileOrigin { version: SCHEMA_VERSION, selection };
+            let mut writer =
+                TableWriter::new(file, columns(table), *sorted_by, made_by).with_context(failed)?;
             match database.query(&query(&table.name, *sorted_by), &mut writer) {
                 Ok(()) => {}
                 Err(SqlError::Output(error)) => {
@@ -195,6 +209,28 @@ impl Export {
         }
         Ok(written)
     }
+}
+
+/// Returns whether any event record is selected.
+fn has_rows(database: &mut Database) -> Result<bool> {
+    struct Any(bool);
+    impl RowSink for Any {
+        fn columns(&mut self, _: &[&str]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn row(&mut self, _: &[Cell<'_>]) -> io::Result<ControlFlow<()>> {
+            self.0 = true;
+            Ok(ControlFlow::Break(()))
+        }
+
+        fn end(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut any = Any(false);
+    database.query("SELECT 1 FROM events LIMIT 1", &mut any)?;
+    Ok(any.0)
 }
 
 #[cfg(test)]

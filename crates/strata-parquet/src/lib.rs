@@ -11,17 +11,19 @@
 //! dataset never see a part of one, and a broken export leaves what was there before.
 //!
 //! Columns have the types of SQL's tables ([`TableColumn`]); a column that a table of another version lacks is null for readers, as
-//! usual in a dataset. The memory is that of one row group of one table, whatever the size of the trace.
+//! usual in a dataset. A part of a trace is a partition of its own, beside the whole one ([`Part`]). The memory is that of one row group of one table, whatever the size of the trace.
 //!
 //! This is a program of its own (decision 0053): Arrow's code is larger than all of `strata`, and few need it.
 
 mod column;
 mod dataset;
+mod part;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use dataset::{Export, Written};
+pub use part::Part;
 pub use tables::{Kind, TableColumn};
-pub use writer::TableWriter;
+pub use writer::{FileOrigin, TableWriter};

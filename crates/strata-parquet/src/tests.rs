@@ -4,7 +4,11 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use strata_sql::Cell;
 
-use crate::{Kind, TableColumn, TableWriter};
+use crate::{FileOrigin, Kind, TableColumn, TableWriter};
+
+fn origin(version: u32, selection: Option<&str>) -> FileOrigin<'_> {
+    FileOrigin { version, selection }
+}
 
 fn column(name: &str, kind: Kind) -> TableColumn {
     TableColumn { name: name.to_owned(), kind }
@@ -37,7 +41,9 @@ fn values_at_the_limits_of_their_types_are_read_as_they_were_written() {
             Cell::Text(b"\xff"),
         ],
     ];
-    let mut writer = TableWriter::new(Vec::new(), columns, Some("i\"'\n"), 7).unwrap();
+    let mut writer =
+        TableWriter::new(Vec::new(), columns, Some("i\"'\n"), origin(7, Some("from_ns=5")))
+            .unwrap();
     for row in &rows {
         writer.push(row).unwrap();
     }
@@ -48,6 +54,9 @@ fn values_at_the_limits_of_their_types_are_read_as_they_were_written() {
     assert!(metadata
         .iter()
         .any(|pair| pair.key == "strata.schema_version" && pair.value.as_deref() == Some("7")));
+    assert!(metadata
+        .iter()
+        .any(|pair| pair.key == "strata.selection" && pair.value.as_deref() == Some("from_ns=5")));
     let found: Vec<Vec<Field>> = reader
         .get_row_iter(None)
         .unwrap()
@@ -69,7 +78,8 @@ fn values_at_the_limits_of_their_types_are_read_as_they_were_written() {
 #[test]
 fn a_value_of_another_type_is_refused_with_its_column() {
     let mut writer =
-        TableWriter::new(Vec::new(), vec![column("n", Kind::Integer)], None, 1).unwrap();
+        TableWriter::new(Vec::new(), vec![column("n", Kind::Integer)], None, origin(1, None))
+            .unwrap();
     let error = writer.push(&[Cell::Text(b"x")]).unwrap_err();
     assert!(error.to_string().contains("column 'n'"), "{error}");
 }

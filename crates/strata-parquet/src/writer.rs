@@ -21,6 +21,15 @@ const ROWS: usize = 1 << 19;
 /// Size at which a row group ends as well \[byte\].
 const BYTES: usize = 64 << 20;
 
+/// What a file's metadata says of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileOrigin<'o> {
+    /// Version of the tables.
+    pub version: u32,
+    /// The selected records, if they are a part of a trace.
+    pub selection: Option<&'o str>,
+}
+
 /// Writes the rows of one table into a file, by row groups.
 pub struct TableWriter<W: Write + Send> {
     columns: Vec<TableColumn>,
@@ -65,8 +74,7 @@ fn schema(columns: &[TableColumn]) -> Result<TypePtr, ParquetError> {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Begins the file of a table with these columns. `sorted_by` is the column that sorts the rows; `version` is that
-    /// of the tables.
+    /// Begins the file of a table with these columns. `sorted_by` is the column that sorts the rows.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -74,21 +82,25 @@ impl<W: Write + Send> TableWriter<W> {
         to: W,
         columns: Vec<TableColumn>,
         sorted_by: Option<&str>,
-        version: u32,
+        origin: FileOrigin<'_>,
     ) -> io::Result<TableWriter<W>> {
         let schema = schema(&columns).map_err(of_parquet)?;
         let sorted = columns.iter().position(|column| Some(column.name.as_str()) == sorted_by);
         let sorting = sorted.and_then(|index| i32::try_from(index).ok()).map(|column_idx| {
             vec![SortingColumn { column_idx, descending: false, nulls_first: true }]
         });
-        let metadata =
-            [("strata.schema_version", version.to_string()), ("strata.time_unit", "ns".to_owned())];
-        let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value));
+        let version = origin.version.to_string();
+        let selection = origin.selection.map(|text| ("strata.selection", text));
+        let metadata = [("strata.schema_version", &*version), ("strata.time_unit", "ns")]
+            .into_iter()
+            .chain(selection);
+        let metadata: Vec<KeyValue> =
+            metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned())).collect();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(format!("strata {}", env!("CARGO_PKG_VERSION")))
             .set_sorting_columns(sorting)
-            .set_key_value_metadata(Some(metadata.to_vec()))
+            .set_key_value_metadata(Some(metadata))
             .build();
         let file =
             SerializedFileWriter::new(to, schema, Arc::new(properties)).map_err(of_parquet)?;
