@@ -6,9 +6,11 @@ use std::sync::Arc;
 use arrow_array::builder::{
     BinaryBuilder, Float64Builder, Int64Builder, StringBuilder, UInt64Builder,
 };
+use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -17,6 +19,33 @@ use crate::pool::{Answer, RunningQuery};
 
 /// Name of the stream, by which Arrow's consumers recognize the content of the capsule.
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";
+/// Name of a schema's capsule.
+const SCHEMA: &std::ffi::CStr = c"arrow_schema";
+
+/// Makes the capsule with the schema of rows that begin with these batches.
+pub(crate) fn schema<'py>(
+    py: Python<'py>,
+    columns: &[String],
+    types: &[Option<String>],
+    batches: &VecDeque<RowBatch>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema_of(columns, types, batches));
+    let schema = schema.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    PyCapsule::new_with_value(py, schema, SCHEMA)
+}
+
+fn schema_of(columns: &[String], types: &[Option<String>], batches: &VecDeque<RowBatch>) -> Schema {
+    let width = columns.len();
+    let fields: Vec<Field> = columns
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let declared = types.get(index).and_then(Option::as_deref);
+            Field::new(name, type_of(declared, index, width, batches), true)
+        })
+        .collect();
+    Schema::new(fields)
+}
 
 /// Makes the capsule with a stream of these batches, and of those that the query still returns.
 pub(crate) fn stream<'py>(
@@ -26,16 +55,8 @@ pub(crate) fn stream<'py>(
     batches: VecDeque<RowBatch>,
     query: Option<RunningQuery>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let width = columns.len();
-    let fields: Vec<Field> = columns
-        .iter()
-        .enumerate()
-        .map(|(index, name)| {
-            let declared = types.get(index).and_then(Option::as_deref);
-            Field::new(name, type_of(declared, index, width, &batches), true)
-        })
-        .collect();
-    let reader = BatchReader { schema: Arc::new(Schema::new(fields)), batches, query };
+    let schema = Arc::new(schema_of(columns, types, &batches));
+    let reader = BatchReader { schema, batches, query };
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
 }
 

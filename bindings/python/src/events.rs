@@ -6,14 +6,18 @@ use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use strata_analyze::derived_facts::DerivedFacts;
+use pyo3::types::PyCapsule;
+use strata_analyze::derived_facts::BoundSelection;
 use strata_ctf::read::{DiscardedKind, Message, Reader, Selection, TimeRange};
 use strata_filter::Filter;
-use strata_sql::Found;
+use strata_sql::{Database, Found, Options, SqlError};
 
 use crate::errors;
 use crate::event::{Event, EventBatch};
+use crate::pool::DatabasePool;
+use crate::rows::{quoted, Rows};
 use crate::wait;
 
 /// Number of records in the first batch, and in the largest. An event that is kept keeps its whole batch in memory.
@@ -40,10 +44,63 @@ pub(crate) struct EventRequest {
     pub names: Option<Vec<String>>,
 }
 
+impl EventRequest {
+    /// Returns the names of the events that can be selected, by the descriptions of their classes.
+    fn names(&self, reader: &Reader) -> Vec<String> {
+        let mut selection = self.filter.as_ref().map_or_else(Selection::all, Selection::new);
+        let classes = reader.traces().iter().flat_map(|trace| trace.event_classes());
+        let mut names: Vec<String> = classes
+            .filter(|class| self.names.as_ref().is_none_or(|names| has(names, class.name())))
+            .filter(|class| selection.may_accept(class))
+            .map(|class| class.name().to_owned())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Returns the query for the records as rows: with a column for each field, if only one event can be selected.
+    fn query(&self, reader: &Reader, database: &Database) -> Result<String, SqlError> {
+        let names = self.names(reader);
+        if let [name] = &*names {
+            if let Some(table) = database.table_of_event(name) {
+                let tables = database.tables()?;
+                let columns = tables.iter().find(|other| other.name == table);
+                let columns = columns.map(|table| table.columns.as_slice()).unwrap_or_default();
+                let columns =
+                    columns.iter().filter(|(name, _)| !NO_COLUMNS.contains(&name.as_str()));
+                let columns: Vec<String> = columns.map(|(name, _)| quoted(name)).collect();
+                return Ok(format!("SELECT {} FROM {}", columns.join(", "), quoted(table)));
+            }
+        }
+        let condition = match self.names.is_some() {
+            true => {
+                let names = names.iter().map(|name| {
+                    format!("'{}'", name.replace('\0', "\u{fffd}").replace('\'', "''"))
+                });
+                format!(" WHERE name IN ({})", names.collect::<Vec<_>>().join(", "))
+            }
+            false => String::new(),
+        };
+        Ok(format!("SELECT time_ns, trace, cpu, name, fields, context FROM events{condition}"))
+    }
+}
+
+/// Columns of an event's table that other columns repeat, or that take another pass over the traces.
+const NO_COLUMNS: [&str; 7] = ["pid", "process", "tid", "thread", "fields", "context", "functions"];
+
+fn has(names: &[String], name: &str) -> bool {
+    names.iter().any(|other| other == name)
+}
+
 /// The event records of a trace, by time.
 #[pyclass(module = "strata")]
 pub(crate) struct EventIterator {
     reader: Arc<Reader>,
+    /// The records to read, until a thread reads them.
+    request: Option<EventRequest>,
+    /// The same records as rows, once these were asked for.
+    rows: Option<Rows>,
     answers: Option<Mutex<Receiver<Answer>>>,
     is_ended: Arc<AtomicBool>,
     batch: Arc<EventBatch>,
@@ -59,26 +116,53 @@ impl Drop for EventIterator {
 }
 
 impl EventIterator {
-    /// Starts the thread that reads records.
-    pub(crate) fn begin(reader: &Arc<Reader>, request: EventRequest) -> PyResult<EventIterator> {
-        let (to_send, answers) = sync_channel(WAITING);
-        let is_ended = Arc::new(AtomicBool::new(false));
-        let worker = Worker {
+    pub(crate) fn new(reader: &Arc<Reader>, request: EventRequest) -> EventIterator {
+        EventIterator {
             reader: Arc::clone(reader),
-            request,
-            to_send,
-            is_ended: Arc::clone(&is_ended),
-        };
-        thread::Builder::new().name("events".to_owned()).spawn(move || worker.run())?;
-        Ok(EventIterator {
-            reader: Arc::clone(reader),
-            answers: Some(Mutex::new(answers)),
-            is_ended,
+            request: Some(request),
+            rows: None,
+            answers: None,
+            is_ended: Arc::new(AtomicBool::new(false)),
             batch: Arc::new(EventBatch::default()),
             index: 0,
             discarded: 0,
             damage: Vec::new(),
-        })
+        }
+    }
+
+    /// Returns the records as rows of a query.
+    fn rows(&mut self, py: Python<'_>) -> PyResult<&mut Rows> {
+        let Some(request) = &self.request else {
+            return Err(PyValueError::new_err(
+                "some of the events were taken already: call Trace.events() again",
+            ));
+        };
+        if self.rows.is_none() {
+            let made = py.detach(|| {
+                let (range, filter) = (request.range, request.filter.clone());
+                let options = Options { range, filter, ..Options::default() };
+                let pool = Arc::new(DatabasePool::new(Arc::clone(&self.reader), options));
+                let query = pool.with(|database| request.query(&self.reader, database))?;
+                Ok((pool, query))
+            });
+            let (pool, query) = made.map_err(|error: SqlError| errors::of_query(&error))?;
+            self.rows = Some(Rows::ask(py, &pool, &query)?);
+        }
+        self.rows.as_mut().ok_or_else(|| PyValueError::new_err("there are no rows"))
+    }
+
+    /// Starts the thread that reads records.
+    fn begin(&mut self, request: EventRequest) -> PyResult<()> {
+        let (to_send, answers) = sync_channel(WAITING);
+        let worker = Worker {
+            reader: Arc::clone(&self.reader),
+            request,
+            to_send,
+            is_ended: Arc::clone(&self.is_ended),
+        };
+        thread::Builder::new().name("events".to_owned()).spawn(move || worker.run())?;
+        self.answers = Some(Mutex::new(answers));
+        Ok(())
     }
 }
 
@@ -89,6 +173,9 @@ impl EventIterator {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Event>> {
+        if let Some(request) = self.request.take() {
+            self.begin(request)?;
+        }
         while self.index >= self.batch.len() {
             let Some(answers) = &self.answers else { return Ok(None) };
             match wait::next(py, answers)? {
@@ -118,6 +205,23 @@ impl EventIterator {
         Ok(Some(event))
     }
 
+    /// The Arrow C stream of the records, by which pyarrow, polars, DuckDB and pandas take them without a copy.
+    ///
+    /// If only one event can be selected, each of its fields is a column; otherwise `fields` and `context` are JSON.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &mut self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.rows(py)?.__arrow_c_stream__(py, requested_schema)
+    }
+
+    /// The Arrow schema of the records.
+    fn __arrow_c_schema__<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        self.rows(py)?.__arrow_c_schema__(py)
+    }
+
     /// Records that the tracer discarded in what was read; known when the last event was given.
     #[getter]
     fn discarded(&self) -> u64 {
@@ -139,19 +243,12 @@ struct Worker {
 }
 
 impl Worker {
-    /// Compiles the filter, and reads the facts that it needs and that records do not have themselves. Returns `None`
-    /// if it was stopped.
+    /// Compiles the filter. Returns `None` if it was stopped.
     fn selection(&self) -> Option<Selection> {
-        let Some(filter) = &self.request.filter else { return Some(Selection::all()) };
         let stop = || self.is_ended.load(Ordering::Relaxed);
-        let range = self.request.range;
-        let mut selection = Selection::of_time(filter, &self.reader, range, &stop);
-        let asked = selection.asked_words(&self.reader);
-        if asked.is_empty() {
-            return Some(selection);
-        }
-        let facts = DerivedFacts::read(&self.reader, &asked, None, range, &stop)?;
-        Some(selection.with_derived(Arc::new(facts), false))
+        let EventRequest { range, filter, .. } = &self.request;
+        let bound = BoundSelection::read(&self.reader, filter.as_ref(), None, *range, &stop);
+        bound.map(|bound| bound.selection)
     }
 
     fn run(self) {

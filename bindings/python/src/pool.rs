@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use strata_ctf::read::Reader;
-use strata_sql::{Cell, Database, Found, RowSink, SqlError};
+use strata_sql::{Cell, Database, Found, Options, RowSink, SqlError};
 
 use crate::batch::RowBatch;
 
@@ -45,6 +45,7 @@ struct Pooled {
 /// The databases of one set of traces.
 pub(crate) struct DatabasePool {
     reader: Arc<Reader>,
+    options: Options,
     free: Mutex<Vec<Pooled>>,
 }
 
@@ -62,8 +63,8 @@ impl Drop for RunningQuery {
 }
 
 impl DatabasePool {
-    pub(crate) fn new(reader: Arc<Reader>) -> DatabasePool {
-        DatabasePool { reader, free: Mutex::new(Vec::new()) }
+    pub(crate) fn new(reader: Arc<Reader>, options: Options) -> DatabasePool {
+        DatabasePool { reader, options, free: Mutex::new(Vec::new()) }
     }
 
     fn take(&self) -> Result<Pooled, SqlError> {
@@ -74,7 +75,8 @@ impl DatabasePool {
         let (running, stopped) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
         let (of, up_to) = (Arc::clone(&running), Arc::clone(&stopped));
         let stop = move || up_to.load(Ordering::Relaxed) >= of.load(Ordering::Relaxed);
-        let database = Database::new(Arc::clone(&self.reader), Arc::new(stop))?;
+        let (reader, options) = (Arc::clone(&self.reader), self.options.clone());
+        let database = Database::with_options(reader, options, Arc::new(stop))?;
         Ok(Pooled { database, running, stopped })
     }
 

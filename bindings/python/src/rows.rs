@@ -13,12 +13,21 @@ use crate::errors;
 use crate::pool::{Answer, DatabasePool, RunningQuery};
 use crate::wait;
 
+/// Quotes a name as an identifier in a statement.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// Number of rows from which the types of computed columns are taken.
 const ROWS_LOOKED_AT: usize = 4096;
 
-/// The rows of a query, as they come: tuples, or Arrow batches. They can be taken once.
+/// The rows of a query, as they come: tuples, or Arrow batches. Each Arrow stream runs the query again.
 #[pyclass(module = "strata")]
 pub(crate) struct Rows {
+    pool: Arc<DatabasePool>,
+    text: String,
+    /// True if the rows were handed over as a stream.
+    is_taken: bool,
     /// Names of the columns, in order.
     #[pyo3(get)]
     columns: Vec<String>,
@@ -31,15 +40,46 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Begins a query, and waits for its columns.
-    pub(crate) fn ask(py: Python<'_>, pool: &Arc<DatabasePool>, query: &str) -> PyResult<Rows> {
-        let query = pool.start(query.to_owned()).map_err(|error| errors::of_query(&error))?;
+    pub(crate) fn ask(py: Python<'_>, pool: &Arc<DatabasePool>, text: &str) -> PyResult<Rows> {
+        let query = pool.start(text.to_owned()).map_err(|error| errors::of_query(&error))?;
         match wait::next(py, &query.answers)? {
-            Some(Answer::Columns(columns, types)) => {
-                Ok(Rows { columns, types, query: Some(query), batches: VecDeque::new(), row: 0 })
-            }
+            Some(Answer::Columns(columns, types)) => Ok(Rows {
+                pool: Arc::clone(pool),
+                text: text.to_owned(),
+                is_taken: false,
+                columns,
+                types,
+                query: Some(query),
+                batches: VecDeque::new(),
+                row: 0,
+            }),
             Some(Answer::End(Err(error))) => Err(errors::of_query(&error)),
             _ => Err(ended_by_fault()),
         }
+    }
+
+    /// Begins the query again if a stream has its rows. A consumer may ask for several streams, as DuckDB does: the first
+    /// for the schema alone.
+    fn begin_again(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.is_taken {
+            *self = Rows::ask(py, &self.pool, &self.text)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the rows from which the types of computed columns are taken.
+    fn look_ahead(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.begin_again(py)?;
+        if self.row > 0 {
+            return Err(PyValueError::new_err(
+                "some of the rows were taken as tuples: run the query again",
+            ));
+        }
+        let mut rows = self.batches.iter().map(|batch| batch.rows).sum::<usize>();
+        while rows < ROWS_LOOKED_AT && self.receive(py)? {
+            rows += self.batches.back().map_or(0, |batch| batch.rows);
+        }
+        Ok(())
     }
 
     /// Waits for one more batch. Returns false if there is none.
@@ -87,6 +127,7 @@ impl Rows {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.begin_again(py)?;
         let width = self.columns.len();
         loop {
             if let Some(batch) = self.batches.front() {
@@ -131,24 +172,26 @@ impl Rows {
         Rows::to_arrow(rows)?.call_method0("to_pandas")
     }
 
+    /// The Arrow schema of the rows.
+    pub(crate) fn __arrow_c_schema__<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.look_ahead(py)?;
+        arrow::schema(py, &self.columns, &self.types, &self.batches)
+    }
+
     /// The Arrow C stream of the rows, by which pyarrow, polars, DuckDB and pandas take them without a copy.
     #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
+    pub(crate) fn __arrow_c_stream__<'py>(
         &mut self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // A consumer that asks for another schema may get ours, and then casts.
         drop(requested_schema);
-        if self.row > 0 {
-            return Err(PyValueError::new_err(
-                "some of the rows were taken as tuples: run the query again",
-            ));
-        }
-        let mut rows = self.batches.iter().map(|batch| batch.rows).sum::<usize>();
-        while rows < ROWS_LOOKED_AT && self.receive(py)? {
-            rows += self.batches.back().map_or(0, |batch| batch.rows);
-        }
+        self.look_ahead(py)?;
+        self.is_taken = true;
         let batches = std::mem::take(&mut self.batches);
         arrow::stream(py, &self.columns, &self.types, batches, self.query.take())
     }

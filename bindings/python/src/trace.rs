@@ -1,6 +1,8 @@
 //! Traces that are open, for Python.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyKeyError;
@@ -8,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use strata_ctf::read::{Reader, TimeRange};
 use strata_filter::Filter;
-use strata_sql::Tables;
+use strata_sql::{Options, Tables};
 
 use crate::errors::{self, OpenError, QueryError};
 use crate::events::{EventIterator, EventRequest};
 use crate::pool::DatabasePool;
 use crate::reports::REPORTS;
-use crate::rows::Rows;
+use crate::rows::{quoted, Rows};
 
 /// Traces that are read together, by time.
 #[pyclass(module = "strata", frozen)]
@@ -23,9 +25,10 @@ pub(crate) struct Trace {
     pool: Arc<DatabasePool>,
 }
 
-/// Quotes a name as an identifier in a statement.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
+/// Parses rules for spans or counters.
+fn rules<R: FromStr<Err: Display>>(texts: &[String]) -> PyResult<Vec<R>> {
+    let parsed = texts.iter().map(|text| text.parse());
+    parsed.collect::<Result<_, _>>().map_err(|error: R::Err| OpenError::new_err(error.to_string()))
 }
 
 impl Trace {
@@ -38,18 +41,25 @@ impl Trace {
 impl Trace {
     /// Opens the traces that are in these folders.
     #[new]
-    #[pyo3(signature = (*paths))]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Trace> {
+    #[pyo3(signature = (*paths, pairs = Vec::new(), counters = Vec::new()))]
+    fn new(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        pairs: Vec<String>,
+        counters: Vec<String>,
+    ) -> PyResult<Trace> {
         if paths.is_empty() {
             return Err(OpenError::new_err("no trace is named: pass its folder"));
         }
+        let options =
+            Options { pairs: rules(&pairs)?, counters: rules(&counters)?, ..Options::default() };
         let opened = py.detach(|| Reader::open(&paths));
         let reader = Arc::new(opened.map_err(|error| OpenError::new_err(error.to_string()))?);
         let damage = reader.damage().iter();
         for damage in damage.filter(|damage| !damage.is_note() && !damage.is_remark()) {
             errors::warn(py, &damage.to_string())?;
         }
-        let pool = Arc::new(DatabasePool::new(Arc::clone(&reader)));
+        let pool = Arc::new(DatabasePool::new(Arc::clone(&reader), options));
         Ok(Trace { reader, pool })
     }
 
@@ -69,7 +79,7 @@ impl Trace {
         let filter = parsed.map_err(|error| QueryError::new_err(format!("filter: {error}")))?;
         let range =
             TimeRange { from: begin_ns.unwrap_or(i64::MIN), to: end_ns.unwrap_or(i64::MAX) };
-        EventIterator::begin(&self.reader, EventRequest { range, filter, names })
+        Ok(EventIterator::new(&self.reader, EventRequest { range, filter, names }))
     }
 
     fn __iter__(&self) -> PyResult<EventIterator> {

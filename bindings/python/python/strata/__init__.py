@@ -37,10 +37,13 @@ __all__ = [
 ]
 
 
-def open(*paths):  # pylint: disable=redefined-builtin
+def open(*paths, pairs=(), counters=()):  # pylint: disable=redefined-builtin
     """Opens the traces that are in these folders, to be read together by time.
+
+    `pairs` are rules such as "db:query=db:result:id" for further rows of the table spans, `counters` such as "myapp:queue.length" for rows
+    of the table counter; they are those of `strata export --pair` and `--counter`.
 
     Raises OpenError if there is none, or if one cannot be read at all. A damaged trace is read as far as it is intact,
     with a TraceWarning.
     """
-    return Trace(*paths)
+    return Trace(*paths, pairs=list(pairs), counters=list(counters))

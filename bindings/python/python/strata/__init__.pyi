@@ -55,6 +55,8 @@ class EventIterator(Iterator[Event]):
 
     def __iter__(self) -> "EventIterator": ...
     def __next__(self) -> Event: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object: ...
     @property
     def discarded(self) -> int:
         """Records that the tracer discarded in what was read; known when the last event was given."""
@@ -63,7 +65,7 @@ class EventIterator(Iterator[Event]):
         """Texts of the first damages of what was read; known when the last event was given."""
 
 class Rows(Iterator[Tuple[Any, ...]]):
-    """The rows of a query, as they come: tuples, or Arrow batches. They can be taken once."""
+    """The rows of a query, as they come: tuples, or Arrow batches. Each Arrow stream runs the query again."""
 
     @property
     def columns(self) -> List[str]:
@@ -76,12 +78,15 @@ class Rows(Iterator[Tuple[Any, ...]]):
         """A pyarrow.Table; pyarrow has to be installed."""
     def to_pandas(self) -> Any:
         """A pandas.DataFrame; pandas and pyarrow have to be installed."""
+    def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object: ...
 
 class Trace:
     """Traces that are read together, by time."""
 
-    def __init__(self, *paths: Union[str, "os.PathLike[str]"]) -> None: ...
+    def __init__(
+        self, *paths: Union[str, "os.PathLike[str]"], pairs: Sequence[str] = (), counters: Sequence[str] = ()
+    ) -> None: ...
     def events(
         self,
         filter: Optional[str] = None,
@@ -151,5 +156,7 @@ class Session:
 REPORTS: Dict[str, str]
 """The reports of Trace.report(), each with its query."""
 
-def open(*paths: Union[str, "os.PathLike[str]"]) -> Trace:
+def open(
+    *paths: Union[str, "os.PathLike[str]"], pairs: Sequence[str] = (), counters: Sequence[str] = ()
+) -> Trace:
     """Opens the traces that are in these folders, to be read together by time."""
