@@ -1,7 +1,7 @@
 //! The last rows of a pass over records, for a query that wants the latest first.
 //!
 //! Records are read in the order of time only, so the rows of a slice of time are kept until its end and passed on in the
-//! opposite order. A slice may have more rows than memory: the earliest of them are then dropped and counted, and another
+//! opposite order. A slice may have more rows than memory: the earliest of them are then left out and counted, and another
 //! pass over the slice collects these.
 
 use std::collections::VecDeque;
@@ -15,15 +15,15 @@ pub(crate) struct LastRows {
     /// The most memory that all batches but the last one take \[byte\].
     most: usize,
     size: usize,
-    dropped: u64,
+    left_out: u64,
 }
 
 impl LastRows {
     pub(crate) fn new(most: usize) -> LastRows {
-        LastRows { batches: VecDeque::new(), most, size: 0, dropped: 0 }
+        LastRows { batches: VecDeque::new(), most, size: 0, left_out: 0 }
     }
 
-    /// Adds the next rows of the pass, and drops the earliest ones that have no room. Returns a batch to use again.
+    /// Adds the next rows of the pass, and leaves out the earliest ones that have no room. Returns a batch to use again.
     pub(crate) fn push(&mut self, batch: RowBatch) -> RowBatch {
         let mut free = RowBatch::default();
         self.size += batch.size();
@@ -31,7 +31,7 @@ impl LastRows {
         while self.size > self.most && self.batches.len() > 1 {
             let Some(first) = self.batches.pop_front() else { break };
             self.size -= first.size();
-            self.dropped += first.rows as u64;
+            self.left_out += first.rows as u64;
             free = first;
             free.clear();
         }
@@ -39,8 +39,8 @@ impl LastRows {
     }
 
     /// Number of rows at the begin of the pass that had no room.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Returns the rows that were kept, the last one first.
@@ -94,19 +94,19 @@ mod tests {
             rows.push(batch(from..from + 3));
         }
         rows.push(batch(9..10));
-        assert_eq!(rows.dropped(), 0);
+        assert_eq!(rows.left_out(), 0);
         assert_eq!(numbers(rows), (0..10).rev().collect::<Vec<_>>());
         assert!(numbers(LastRows::new(0)).is_empty());
     }
 
     #[test]
-    fn without_room_the_earliest_rows_are_dropped_and_counted() {
+    fn without_room_the_earliest_rows_are_left_out_and_counted() {
         let most = batch(10..14).size() * 2;
         let mut rows = LastRows::new(most);
         for from in (10..50).step_by(4) {
             rows.push(batch(from..from + 4));
         }
-        assert_eq!(rows.dropped(), 32);
+        assert_eq!(rows.left_out(), 32);
         assert_eq!(numbers(rows), (42..50).rev().collect::<Vec<_>>());
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let mut rows = LastRows::new(0);
         rows.push(batch(0..4));
         let free = rows.push(batch(4..9));
-        assert_eq!((free.rows, free.cells.len(), rows.dropped()), (0, 0, 4));
+        assert_eq!((free.rows, free.cells.len(), rows.left_out()), (0, 0, 4));
         assert_eq!(numbers(rows), [8, 7, 6, 5, 4]);
     }
 }

@@ -286,7 +286,7 @@ impl ScanWorker<'_> {
                 if batch.rows > 0 {
                     kept.push(batch);
                 }
-                wanted = kept.dropped();
+                wanted = kept.left_out();
                 for batch in kept.reversed() {
                     if to_send.send(batch).is_err() || self.is_ended() {
                         return;
