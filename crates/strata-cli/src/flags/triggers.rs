@@ -10,11 +10,11 @@ use strata_session::plan::{Action, Condition, How, LayerOf, Selection, Trigger, 
 
 use super::sessions::{checked_filter, split, OfSession};
 use crate::stderr::messages::lttng;
-use crate::units::parse_slower;
+use crate::units::{parse_size, parse_slower};
 
 /// `strata add-trigger`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("condition").required(true).args(["event", "silence", "ended", "signal"])))]
+#[command(group(ArgGroup::new("condition").required(true).args(["event", "silence", "ended", "signal", "fill", "written", "part"])))]
 #[command(group(ArgGroup::new("rule").args(["user", "kernel"])))]
 #[command(override_usage = "strata add-trigger [-s SESSION] CONDITION [ACTION]...")]
 #[command(after_help = ACTIONS)]
@@ -47,6 +47,19 @@ pub struct AddTriggerFlags {
     /// When the session's process gets SIGUSR1
     #[arg(long, conflicts_with = "rule", help_heading = "Conditions")]
     signal: bool,
+
+    /// When the fullest buffer is filled to PERCENT or more, such as 80; once until it is below that again
+    #[arg(long, value_name = "PERCENT", conflicts_with = "rule", help_heading = "Conditions",
+        value_parser = clap::value_parser!(u8).range(1..=100))]
+    fill: Option<u8>,
+
+    /// Whenever another SIZE was written, such as 1G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "rule", help_heading = "Conditions")]
+    written: Option<u64>,
+
+    /// When a part of the trace is complete; with --pause 0 for each
+    #[arg(long, conflicts_with = "rule", help_heading = "Conditions")]
+    part: bool,
 
     /// An event of programs, as enable-event -u takes it
     #[arg(short, long, alias = "userspace", value_name = "RULE", help_heading = "Conditions")]
@@ -97,7 +110,7 @@ pub struct AddTriggerFlags {
 
 const ACTIONS: &str = "Actions are done in this order: --start, --snapshot, --rotate, --stop, --run; without any it is \
     --snapshot. The\ncommand has STRATA_SESSION_NAME, STRATA_TRIGGER and, behind --snapshot, STRATA_SNAPSHOT, behind \
-    --rotate, STRATA_PART in its\nenvironment.";
+    --rotate, STRATA_PART in its\nenvironment, and reads from its stdin a line of JSON that says why it runs, with the event of --event.";
 
 /// The value of `--ended HOW`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -115,12 +128,15 @@ fn ms(time: Duration) -> u64 {
 }
 
 /// Options of this command; after `--run` they are arguments of the command to run.
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 17] = [
     "--name",
     "--event",
     "--silence",
     "--ended",
     "--signal",
+    "--fill",
+    "--written",
+    "--part",
     "--filter",
     "--slower",
     "--start",
@@ -179,6 +195,12 @@ impl AddTriggerFlags {
                 HowFlag::Any => How::Any,
             };
             return Ok(Condition::Ended { how });
+        }
+        match (self.fill, self.written) {
+            (Some(percent), _) => return Ok(Condition::Fill { percent }),
+            (None, Some(bytes)) => return Ok(Condition::Written { bytes }),
+            (None, None) if self.part => return Ok(Condition::Part),
+            (None, None) => {}
         }
         let (layer, rule) = match (&self.user, &self.kernel) {
             (Some(rule), _) => (LayerOf::User, rule),
@@ -276,6 +298,9 @@ mod tests {
             of(&["--ended", "failure", "--snapshot", "--start"]),
             (Condition::Ended { how: How::Failure }, vec![Action::Start, save])
         );
+        assert_eq!(of(&["--fill", "80", "--rotate"]).0, Condition::Fill { percent: 80 });
+        assert_eq!(of(&["--written=1G", "--rotate"]).0, Condition::Written { bytes: 1 << 30 });
+        assert_eq!(of(&["--part", "--run", "true"]).0, Condition::Part);
         let signal = added(&["--signal", "--pause", "0", "--times", "3"]).unwrap();
         assert_eq!((signal.when, signal.pause_ms, signal.times), (Condition::Signal, 0, Some(3)));
         assert_eq!(added(&["--signal"]).unwrap().pause_ms, 10_000);
@@ -295,6 +320,10 @@ mod tests {
             (&["--event", "-u", "a:"], "no event behind"),
             (&["--signal", "--start", "--stop"], "cannot be used with"),
             (&["--signal", "--run"], "--run"),
+            (&["--part", "-u", "a:*"], "cannot be used with"),
+            (&["--part", "--fill", "3"], "cannot be used with"),
+            (&["--fill", "101"], "--fill"),
+            (&["--written", "much"], "--written"),
         ] {
             let text = added(words).unwrap_err();
             assert!(text.contains(said), "{words:?}: {text}");

@@ -16,7 +16,7 @@ use crate::sessions::{done, one_of, request};
 use crate::stderr;
 use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
-use crate::units::{clean, count, shell_word, time};
+use crate::units::{clean, count, shell_word, size, time};
 
 /// Sends a change to a session, and reports what was done to which trigger. Returns the exit status and the session's
 /// status.
@@ -154,6 +154,9 @@ fn condition(when: &Facts) -> String {
             _ => "a program ends".to_owned(),
         },
         "signal" => "SIGUSR1".to_owned(),
+        "fill" => format!("buffers filled to {} %", number(when, "percent")),
+        "written" => format!("each {} written", size(number(when, "bytes"))),
+        "part" => "a part is complete".to_owned(),
         other => clean(other),
     }
 }
@@ -191,6 +194,9 @@ mod tests {
             },
             { "name": "q", "when": { "kind": "silence", "ms": 1500, "selection": {} }, "actions": [7, {}] },
             { "name": "e", "when": { "kind": "ended", "how": "signal" }, "actions": [{ "kind": "stop" }] },
+            { "name": "f", "when": { "kind": "fill", "percent": 80 } },
+            { "name": "w", "when": { "kind": "written", "bytes": 1 << 30 } },
+            { "name": "p", "when": { "kind": "part" } },
             { "name": "s", "when": { "kind": "signal" } }, 3, { "when": 7 },
         ] });
         let text = lines(facts.as_object().unwrap());
@@ -202,6 +208,9 @@ mod tests {
             "  last error: it\\nbroke",
             "e: a program ends by a signal: stop",
             "s: SIGUSR1: ",
+            "f: buffers filled to 80 %: ",
+            "w: each 1.0 GiB written: ",
+            "p: a part is complete: ",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}: {text}");
         }

@@ -20,6 +20,12 @@ pub(crate) struct TriggerFacts<'f> {
     pub(crate) signals: u64,
     /// Ends of programs since the last check; `None` for a program whose end is unknown.
     pub(crate) ends: &'f [Option<Outcome>],
+    /// Fill of the fullest buffer \[%\].
+    pub(crate) fill: u8,
+    /// Size of all packets written so far \[byte\].
+    pub(crate) written: u64,
+    /// Number of the last complete chunk; 0 if there is none.
+    pub(crate) part: u64,
     /// True if the actions of the last firing are still in progress.
     pub(crate) is_busy: bool,
 }
@@ -33,6 +39,14 @@ pub(crate) struct TriggerProgress {
     heard: Instant,
     /// True if the trigger has already fired for the present silence.
     is_silent: bool,
+    /// True if the trigger has already fired for buffers that are as full as now.
+    is_full: bool,
+    /// The bytes that were written when the condition was met last.
+    written: u64,
+    /// Number of the last complete chunk.
+    part: u64,
+    /// Number of occurrences that the last firing has answered, or left out.
+    pub(crate) occurrences: u64,
     last: Option<Instant>,
     /// Number of times that the trigger fired.
     pub(crate) fired: u64,
@@ -48,6 +62,10 @@ impl TriggerProgress {
             signals,
             heard: now,
             is_silent: false,
+            is_full: false,
+            written: 0,
+            part: 0,
+            occurrences: 0,
             last: None,
             fired: 0,
             suppressed: 0,
@@ -66,6 +84,18 @@ impl TriggerProgress {
                 facts.ends.iter().filter(|outcome| how.admits(**outcome)).count() as u64
             }
             Condition::Signal => signals,
+            Condition::Fill { percent } => {
+                let was_full = std::mem::replace(&mut self.is_full, facts.fill >= *percent);
+                u64::from(self.is_full && !was_full)
+            }
+            Condition::Written { bytes } => {
+                let times = facts.written.saturating_sub(self.written) / (*bytes).max(1);
+                self.written = self.written.saturating_add(times.saturating_mul(*bytes));
+                times
+            }
+            Condition::Part => {
+                u64::from(facts.part > std::mem::replace(&mut self.part, facts.part))
+            }
         };
         if occurrences == 0 {
             return false;
@@ -76,6 +106,7 @@ impl TriggerProgress {
             && self.last.is_none_or(|last| facts.now.saturating_duration_since(last) >= pause);
         if fires {
             self.last = Some(facts.now);
+            self.occurrences = occurrences;
             self.fired += 1;
         }
         self.suppressed = self.suppressed.saturating_add(occurrences - u64::from(fires));
@@ -112,6 +143,8 @@ mod tests {
         trigger: Trigger,
         progress: TriggerProgress,
         begin: Instant,
+        /// Fill of the buffers, bytes written, number of the last chunk.
+        of_session: (u8, u64, u64),
         is_busy: bool,
     }
 
@@ -119,7 +152,7 @@ mod tests {
         fn new(when: Condition) -> Bench {
             let begin = Instant::now();
             let progress = TriggerProgress::new(begin, 3);
-            Bench { trigger: trigger(when), progress, begin, is_busy: false }
+            Bench { trigger: trigger(when), progress, begin, of_session: (0, 0, 0), is_busy: false }
         }
 
         fn look(
@@ -130,7 +163,9 @@ mod tests {
             ends: &[Option<Outcome>],
         ) -> (bool, u64, u64) {
             let now = self.begin + Duration::from_millis(ms);
-            let facts = TriggerFacts { now, events, signals, ends, is_busy: self.is_busy };
+            let (fill, written, part) = self.of_session;
+            let is_busy = self.is_busy;
+            let facts = TriggerFacts { now, events, signals, ends, fill, written, part, is_busy };
             let fires = self.progress.look(&self.trigger, &facts);
             (fires, self.progress.fired, self.progress.suppressed)
         }
@@ -192,6 +227,42 @@ mod tests {
             let mut bench = Bench::new(Condition::Ended { how });
             assert_eq!(bench.look(0, 7, 9, &all), (true, 1, expected - 1), "{how:?}");
             assert!(!bench.look(1, 7, 9, &all[..2]).0, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn full_buffers_fire_once_until_they_are_not_full_any_more() {
+        let mut bench = Bench::new(Condition::Fill { percent: 80 });
+        bench.trigger.pause_ms = 0;
+        for (ms, (fill, fires)) in
+            (0..).zip([(79, false), (80, true), (100, false), (80, false), (79, false), (81, true)])
+        {
+            bench.of_session.0 = fill;
+            assert_eq!(bench.look(ms, 7, 9, &[None]).0, fires, "{fill} at {ms}");
+        }
+    }
+
+    #[test]
+    fn each_size_and_each_part_fires_once() {
+        let mut bench = Bench::new(Condition::Written { bytes: 1000 });
+        bench.trigger.pause_ms = 0;
+        for (ms, (written, wanted)) in (0..).zip([
+            (999, (false, 0, 0)),
+            (1000, (true, 1, 0)),
+            (1999, (false, 1, 0)),
+            // What one look finds is one firing.
+            (4100, (true, 2, 2)),
+            (4999, (false, 2, 2)),
+            (5000, (true, 3, 2)),
+        ]) {
+            bench.of_session.1 = written;
+            assert_eq!(bench.look(ms, 7, 9, &[None]), wanted, "{written}");
+        }
+        let mut bench = Bench::new(Condition::Part);
+        bench.trigger.pause_ms = 0;
+        for (ms, (part, fires)) in (0..).zip([(0, false), (1, true), (1, false), (3, true)]) {
+            bench.of_session.2 = part;
+            assert_eq!(bench.look(ms, 7, 9, &[None]).0, fires, "{part}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 use super::checks::check_kernel_rules;
-use super::triggers::Watcher;
+use super::triggers::{ActiveTrigger, SessionFacts, Watcher};
 use super::words::{in_words, said};
 use super::Engine;
 use crate::error::SessionError;
@@ -88,9 +88,26 @@ impl<'a> Engine<'a> {
         let ends = self.triggers.new_ends(self.session.look_around());
         self.triggers.look_at_detaching();
         let now = self.time().now();
+        let of_session = self.session_facts();
         for index in 0..self.triggers.all.len() {
-            self.triggers.all[index].look_around(now, signals, &ends);
+            self.triggers.all[index].look_around((now, signals), &ends, &of_session);
             self.act(index, notify);
+        }
+    }
+
+    /// Returns what is known of the session's traces and buffers, if a trigger waits for it.
+    fn session_facts(&self) -> SessionFacts {
+        if !self.triggers.all.iter().any(ActiveTrigger::is_of_traces) {
+            return SessionFacts::default();
+        }
+        let last = self.resources.chunks().and_then(|chunks| chunks.last.into_iter().next_back());
+        let fills = self.session.statuses().into_iter().map(|layer| layer.fill);
+        let (_, written, ..) = self.resources.context.shared.counts();
+        SessionFacts {
+            fill: fills.max().unwrap_or(0),
+            written,
+            part: last.as_ref().map_or(0, |part| part.number),
+            folder: last.map(|part| part.folder),
         }
     }
 

@@ -9,14 +9,18 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::time::Instant;
 
+use serde_json::{json, Value};
 use strata_model::Counts;
 use strata_remote::Destination;
+use strata_text::json;
 use strata_user::Outcome;
 
 use crate::engine::trigger::{TriggerFacts, TriggerProgress};
@@ -54,6 +58,9 @@ pub(super) trait Watcher {
 
     /// Returns the status of the watcher's rule.
     fn event_status(&self) -> Option<EventStatus>;
+
+    /// Returns the newest event as a JSON object, once it is known.
+    fn newest(&mut self) -> Receiver<Option<String>>;
 
     /// Watches according to `plan` from now on.
     ///
@@ -93,8 +100,25 @@ pub(super) struct ActiveTrigger<'a> {
     rotating: Option<Receiver<Result<Rotated, String>>>,
     /// The chunk that the latest rotation completed.
     part: Option<PathBuf>,
+    /// The event for which the trigger fired, as JSON.
+    event: Option<String>,
+    /// A search for that event; further actions wait for it.
+    asking: Option<Receiver<Option<String>>>,
     child: Option<Child>,
     error: Option<String>,
+}
+
+/// What a session knows of its traces and buffers, for the triggers that wait for it.
+#[derive(Debug, Default)]
+pub(super) struct SessionFacts {
+    /// Fill of the fullest buffer \[%\].
+    pub(super) fill: u8,
+    /// Size of all packets written so far \[byte\].
+    pub(super) written: u64,
+    /// Number of the last complete chunk; 0 if there is none.
+    pub(super) part: u64,
+    /// The folder of the last complete chunk.
+    pub(super) folder: Option<PathBuf>,
 }
 
 struct Saving {
@@ -114,20 +138,43 @@ impl<'a> ActiveTrigger<'a> {
         watcher.events() / if has_both { 2 } else { 1 }
     }
 
-    /// Checks the trigger against the latest facts: `signals` since the start, and the ends of programs since the last
-    /// call.
-    pub(super) fn look_around(&mut self, now: Instant, signals: u64, ends: &[Option<Outcome>]) {
+    /// Returns whether the trigger waits for something that is known of the session's traces and buffers.
+    pub(super) fn is_of_traces(&self) -> bool {
+        matches!(
+            self.trigger.when,
+            Condition::Fill { .. } | Condition::Written { .. } | Condition::Part
+        )
+    }
+
+    /// Checks the trigger against the latest facts: `signals` since the start, the ends of programs since the last call,
+    /// and what is known of the session.
+    pub(super) fn look_around(
+        &mut self,
+        (now, signals): (Instant, u64),
+        ends: &[Option<Outcome>],
+        of_session: &SessionFacts,
+    ) {
         self.settle();
         if self.lacks.is_some() {
             return;
         }
         let is_busy = self.is_waiting() || !self.todo.is_empty();
         let events = self.events();
-        let facts = TriggerFacts { now, events, signals, ends, is_busy };
+        let SessionFacts { fill, written, part, .. } = *of_session;
+        let facts = TriggerFacts { now, events, signals, ends, fill, written, part, is_busy };
         if self.progress.look(&self.trigger, &facts) {
             self.todo.extend(self.trigger.actions.iter().cloned());
             (self.saved, self.part) = (None, None);
-            self.error = None;
+            (self.error, self.event) = (None, None);
+            let runs = self.todo.iter().any(|action| matches!(action, Action::Run { .. }));
+            match (&self.trigger.when, &mut self.watcher) {
+                // Before it is overwritten by the next ones.
+                (Condition::Event { .. }, Some(watcher)) if runs => {
+                    self.asking = Some(watcher.newest());
+                }
+                (Condition::Part, _) => self.part.clone_from(&of_session.folder),
+                _ => {}
+            }
         }
     }
 
@@ -203,7 +250,7 @@ impl<'a> ActiveTrigger<'a> {
 
     /// Returns whether the next action must wait for one in progress.
     fn is_waiting(&self) -> bool {
-        self.saving.is_some() || self.rotating.is_some()
+        self.saving.is_some() || self.rotating.is_some() || self.asking.is_some()
     }
 
     /// Collects the results of actions in progress.
@@ -229,6 +276,13 @@ impl<'a> ActiveTrigger<'a> {
                 }
                 Ok(Err(why)) => self.error = Some(format!("its rotation: {why}")),
                 Ok(Ok(rotated)) => self.part = rotated.chunk.map(|part| part.folder),
+            }
+        }
+        if let Some(asking) = self.asking.take() {
+            match asking.try_recv() {
+                Err(TryRecvError::Empty) => self.asking = Some(asking),
+                Err(TryRecvError::Disconnected) => {}
+                Ok(event) => self.event = event,
             }
         }
         if let Some(child) = &mut self.child {
@@ -274,7 +328,14 @@ impl<'a> ActiveTrigger<'a> {
             Some(folder) => command.env(OF_PART, folder),
             None => command.env_remove(OF_PART),
         };
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let stdin = match self.input(session) {
+            Ok(input) => Stdio::from(input),
+            Err(error) => {
+                self.error = Some(format!("its command: no memory for what it reads: {error}"));
+                return;
+            }
+        };
+        command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(inherited) = inherited {
             inherited.restore_for(&mut command, Vec::new());
         }
@@ -296,6 +357,27 @@ impl<'a> ActiveTrigger<'a> {
                 self.error = Some(format!("its command: '{shown}' cannot be started: {error}"));
             }
         }
+    }
+
+    /// Returns a file in memory with what the command reads: a line of JSON that says why it runs.
+    fn input(&self, session: &str) -> io::Result<File> {
+        let event = self.event.as_deref().and_then(|event| serde_json::from_str(event).ok());
+        let told = json!({
+            "session": session,
+            "trigger": self.trigger.name,
+            "when": self.trigger.when,
+            "fired": self.progress.fired,
+            "occurrences": self.progress.occurrences,
+            "event": event.unwrap_or(Value::Null),
+            "snapshot": self.saved,
+            "part": self.part,
+        });
+        let fd = rustix::fs::memfd_create("strata-trigger", rustix::fs::MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(fd);
+        file.write_all(json::compact(&told).as_bytes())?;
+        file.write_all(b"\n")?;
+        file.rewind()?;
+        Ok(file)
     }
 
     /// Returns the trigger's status. `lacks_programs`: true if ends of programs are not observed.
@@ -369,6 +451,8 @@ impl<'a> Triggers<'a> {
             saved: None,
             rotating: None,
             part: None,
+            event: None,
+            asking: None,
             child: None,
             error: None,
         });

@@ -19,6 +19,8 @@ pub const PAUSE: Duration = Duration::from_secs(10);
 pub const WORDS_MAX: usize = 64;
 /// The shortest silence that can be requested: events are counted about ten times a second.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
+/// The least size that can be requested \[byte\].
+pub const WRITTEN_MIN: u64 = 4096;
 /// The longest time in a trigger.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Size of a watcher's sub-buffer; its records are only counted \[byte\].
@@ -70,6 +72,18 @@ pub enum Condition {
     },
     /// The session's process receives SIGUSR1.
     Signal,
+    /// The fullest buffer is filled to this degree or more. Fires once until it is below that again.
+    Fill {
+        /// The degree \[%\].
+        percent: u8,
+    },
+    /// The session has written this much since it began, or since the condition was met last.
+    Written {
+        /// The size of the packets \[byte\].
+        bytes: u64,
+    },
+    /// A chunk of the trace is complete.
+    Part,
 }
 
 /// A selection of events, similar to an event rule.
@@ -148,7 +162,11 @@ impl Condition {
             Condition::Event { selection } | Condition::Silence { selection, .. } => {
                 Some(selection)
             }
-            Condition::Ended { .. } | Condition::Signal => None,
+            Condition::Ended { .. }
+            | Condition::Signal
+            | Condition::Fill { .. }
+            | Condition::Written { .. }
+            | Condition::Part => None,
         }
     }
 }
@@ -227,6 +245,7 @@ impl Plan {
                 return Err(format!("a silence of {ms} ms: from {least} to {most} are possible"));
             }
         }
+        self.check_condition(&trigger.when)?;
         if let Some(watching) = self.watching(trigger) {
             let channel = &watching.channels[0];
             if channel.events[0].is_exclusion() {
@@ -241,6 +260,27 @@ impl Plan {
             return Err(format!("{} actions, from 1 to 8 are possible", trigger.actions.len()));
         }
         trigger.actions.iter().try_for_each(|action| self.check_action(action))
+    }
+
+    fn check_condition(&self, condition: &Condition) -> Result<(), String> {
+        let is_of_trace = matches!(
+            condition,
+            Condition::Fill { .. } | Condition::Written { .. } | Condition::Part
+        );
+        match condition {
+            _ if is_of_trace && self.snapshot => {
+                Err("a flight recorder writes nothing by itself, and its buffers are \
+                always full. --fill, --written and --part are of sessions without --snapshot"
+                    .to_owned())
+            }
+            Condition::Fill { percent } if !(1..=100).contains(percent) => {
+                Err(format!("a fill of {percent} %: from 1 to 100 are possible"))
+            }
+            Condition::Written { bytes } if *bytes < WRITTEN_MIN => {
+                Err(format!("a size of {bytes} bytes, at least {WRITTEN_MIN} are possible"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_action(&self, action: &Action) -> Result<(), String> {

@@ -241,7 +241,12 @@ impl TriggerStatus {
         // Where there are no such events, it is silent, and a trigger for that fires.
         let selection = match &self.trigger.when {
             Condition::Event { selection } => Some(selection),
-            Condition::Silence { .. } | Condition::Ended { .. } | Condition::Signal => None,
+            Condition::Silence { .. }
+            | Condition::Ended { .. }
+            | Condition::Signal
+            | Condition::Fill { .. }
+            | Condition::Written { .. }
+            | Condition::Part => None,
         };
         let is_unmatched = selection.is_some() && self.matched == Some(0);
         let filter = selection.and_then(|one| one.filter.clone()).filter(|_| self.is_never);

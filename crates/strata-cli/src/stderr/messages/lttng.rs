@@ -84,7 +84,7 @@ const NOWHERE_ELSE: &str =
 const ACTIONS: &str = "--snapshot, --rotate, --start, --stop and --run COMMAND are the actions";
 
 /// Words that Strata uses for something else in other commands, each with the commands that it is answered for.
-const FLAGS_OF: [(&[&str], &[&str], &str); 29] = [
+const FLAGS_OF: [(&[&str], &[&str], &str); 30] = [
     (&["<COMMAND>"], &["-n"], NO_DAEMON),
     (&["<COMMAND>"], &["-q", "--quiet", "-v", "--verbose"], "leave it out here: some commands have -q behind their own word"),
     (TRACKING, &["-u", "--userspace", "-k", "--kernel"], OF_ANYBODY),
@@ -128,7 +128,7 @@ const FLAGS_OF: [(&[&str], &[&str], &str); 29] = [
     (
         &["add-trigger"],
         &["--condition"],
-        "the conditions are --event -u 'shop:*' --filter 'price > 100', --silence, --ended and --signal",
+        "the conditions are --event -u 'shop:*' --filter 'price > 100', --silence, --ended, --signal, and of the whole session --fill PERCENT, --written SIZE and --part",
     ),
     (&["add-trigger"], &["--action"], ACTIONS),
     (&["add-trigger"], &["--type"], "-u 'shop:*' is a rule of programs, and -k openat one of the kernel"),
@@ -136,12 +136,17 @@ const FLAGS_OF: [(&[&str], &[&str], &str); 29] = [
     (
         &["add-trigger"],
         &["--threshold-ratio", "--threshold-size", "--channel", "--domain", "-t"],
-        "these are parts of --condition. The conditions are --event -u 'shop:*' --filter 'price > 100', --silence, --ended and --signal",
+        "these are parts of --condition. The conditions are --event -u 'shop:*' --filter 'price > 100', --silence, --ended, --signal, and of the whole session --fill PERCENT, --written SIZE and --part",
     ),
     (
         &["add-trigger"],
         &["--path", "--url", "--ctrl-url", "--data-url", "--max-size"],
         "--snapshot DIR says where a trigger saves; `strata create NAME --snapshot --to HOST` sends snapshots to a relay",
+    ),
+    (
+        &["add-trigger"],
+        &["--capture"],
+        "leave it out: the command of --run reads the event with all its fields from its stdin, as JSON",
     ),
     (&["add-trigger"], &["--log-level", "-l"], "the rule says it, as in -u 'shop:*@warning'"),
     (&["add-trigger"], &["--key", "--update-policy"], NO_MAPS),
