@@ -377,7 +377,26 @@ def unwinds():
     return [made([plain, expression, signal][:count], with_index, words * 4) for count in (1, 2, 3) for with_index in (False, True)]
 
 
-SEEDS = {"symbols": symbols, "unwind": unwinds, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+def lives():
+    """What a viewer asks from its first request to the end of the recording, of a stream with two packets."""
+    def request(command, payload=b""):
+        return struct.pack(">QII", len(payload), command, 0) + payload
+
+    def packet(number):
+        body = bytes(16)
+        bits = (84 + len(body)) * 8
+        return struct.pack("=I16sI7QI", 0xC1FC1FC1, bytes(16), 0, 0, number * 10 + 1, number * 10 + 9, bits, bits, number, 0, 0) + body
+
+    begin = request(1, struct.pack(">QIII", 0, 2, 4, 1)) + request(2) + request(8)
+    attach = request(3, struct.pack(">QQI", 0, 0, 1)) + request(6, struct.pack(">Q", 0)) * 2
+    index = b"".join(request(4, struct.pack(">Q", stream)) for stream in (1, 1, 1, 0, 2))
+    data = b"".join(request(5, struct.pack(">QQI", 1, at, size)) for at, size in ((0, 100), (100, 100), (100, 101), (1 << 63, 7)))
+    rest = request(7, struct.pack(">Q", 0)) + request(9, struct.pack(">Q", 0)) + request(4, struct.pack(">Q", 1))
+    return [struct.pack("<BH", flags, len(stream)) + stream + begin + attach + index + data + rest
+            for flags in (0, 1, 3, 5) for stream in (packet(0) + packet(1), packet(7)[:90])]
+
+
+SEEDS = {"symbols": symbols, "unwind": unwinds, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "live": lives, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "sql": exports,
          "queries": exports}
 

@@ -211,7 +211,7 @@ pub fn run(flags: &RelaydFlags) -> Result<u8> {
         if let Some(viewers) = &viewers {
             scope.spawn(|| {
                 let has_recorder = |host: &str, folder: &Path| relayd.has_recorder(host, folder);
-                viewers.serve(&has_recorder, &|| stop.requests() > 0);
+                viewers.serve(&has_recorder, &|event| log(&event), &|| stop.requests() > 0);
             });
         }
         if let Some(pages) = &pages {

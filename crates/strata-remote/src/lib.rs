@@ -76,4 +76,4 @@ pub use remote_view::{RemoteView, ViewAddress};
 pub use sender::Target;
 pub use server::{KeepRules, Limits, Relayd, ViewRights};
 pub use strata_relay::{CounterPair, FromRecorder};
-pub use viewers::ViewerServer;
+pub use viewers::{live_answers, ViewerServer};

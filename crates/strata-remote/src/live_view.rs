@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::time::{clock_gettime, ClockId};
 use strata_ctf::end_mark::{self, EndMark, Ending};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_ctf::progress_mark::{self, ProgressMark};
@@ -21,13 +22,16 @@ use strata_ctf::read::Follow;
 const DEPTH: u32 = 3;
 /// The most streams of one recording that are shown to a viewer.
 const STREAMS_MAX: usize = 4096;
-/// Shortest time between two looks for new streams.
+/// Shortest time between two looks for new streams, and how many times as long as a look it is at least.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
+const LOOK_SHARE: u32 = 10;
 /// Time without a lock of its folder after which a recording counts as one whose recorder was killed. A relay keeps the lock
 /// for a while after a connection broke; one that is started again has it as soon as the recorder comes again.
 const UNLOCKED: Duration = Duration::from_secs(10);
 /// Largest metadata \[byte\].
 const METADATA_BYTES_MAX: u64 = 8 << 20;
+/// The most metadata of one answer \[byte\].
+const METADATA_PIECE_BYTES: usize = 1 << 20;
 
 /// A stream, or the metadata of a trace.
 #[derive(Debug)]
@@ -69,6 +73,8 @@ pub(crate) struct LiveView {
     /// Streams by number; numbers never change.
     pub(crate) streams: Vec<LiveStream>,
     looked: Option<Instant>,
+    /// CPU time that the last look took.
+    took: Duration,
     /// Begin of the time in which nobody has had the recording's folder locked.
     unlocked: Option<Instant>,
     /// True if the recording had ended before the last look.
@@ -94,6 +100,7 @@ impl LiveView {
             traces: BTreeMap::new(),
             streams: Vec::new(),
             looked: None,
+            took: Duration::ZERO,
             unlocked: None,
             is_over: false,
             has_recorder: false,
@@ -102,13 +109,21 @@ impl LiveView {
 
     /// Returns false if the last look was just before: a viewer asks once for each packet.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        let is_due = |looked| now.saturating_duration_since(looked) >= LOOK_PERIOD;
+        let pause = LOOK_PERIOD.max(self.took * LOOK_SHARE);
+        let is_due = |looked| now.saturating_duration_since(looked) >= pause;
         self.looked.is_none_or(is_due)
     }
 
     /// Looks for new streams. Returns the number of the first one.
     pub(crate) fn look(&mut self, now: Instant) -> usize {
         self.looked = Some(now);
+        let began = cpu_time();
+        let first = self.look_at_files(now);
+        self.took = cpu_time().saturating_sub(began);
+        first
+    }
+
+    fn look_at_files(&mut self, now: Instant) -> usize {
         // Before the files are looked at: what is written in between is shown after the next look.
         self.is_over = self.look_at_end(now);
         for (folder, trace) in &mut self.traces {
@@ -215,6 +230,7 @@ impl LiveStream {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let at = sent.map_or(0, <[u8]>::len);
+        text.truncate(line_end(&text, at.saturating_add(METADATA_PIECE_BYTES)));
         (self.at, self.sent) = (text.len() as u64, hash(&text));
         Ok(text.split_off(at))
     }
@@ -257,15 +273,35 @@ impl LiveStream {
         }
     }
 
-    /// Reads a part of a packet.
+    /// Opens the stream's file, which has `bytes` bytes from offset `at` on.
     ///
     /// # Errors
-    /// A system call failed.
-    pub(crate) fn read(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        let mut buffer = vec![0; bytes];
-        File::open(self.folder.join(&self.file))?.read_exact_at(&mut buffer, at)?;
-        Ok(buffer)
+    /// A system call failed. `UnexpectedEof`: the file is shorter.
+    pub(crate) fn file_with(&self, at: u64, bytes: u64) -> io::Result<File> {
+        let file = File::open(self.folder.join(&self.file))?;
+        let end = at.checked_add(bytes).ok_or(io::ErrorKind::UnexpectedEof)?;
+        match end <= file.metadata()?.len() {
+            true => Ok(file),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
+}
+
+/// Returns the CPU time of this thread.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, nanos) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
+}
+
+/// Returns the end of the last whole line before `most`, or `most` if a line is longer than a piece; the size of the text if
+/// that is not larger.
+fn line_end(text: &[u8], most: usize) -> usize {
+    let Some(piece) = text.get(..most) else { return text.len() };
+    let from = most.saturating_sub(METADATA_PIECE_BYTES);
+    let lines = piece.get(from..).unwrap_or_default();
+    let end = lines.iter().rposition(|byte| *byte == b'\n');
+    end.map_or(most, |end| from + end + 1)
 }
 
 /// Hashes metadata, without the lines that a relay writes again when it knows a host's clock better.
@@ -460,5 +496,40 @@ mod tests {
             view.streams.len()
         };
         assert_eq!([count(0), count(1), count(199), count(200), count(399)], [2, 2, 2, 5, 5]);
+    }
+
+    #[test]
+    fn metadata_that_are_large_are_sent_in_pieces_of_whole_lines() {
+        let scratch = Scratch::new("live-pieces");
+        let line = format!("{}\n", "x".repeat(999));
+        let mut text = line.repeat(2500);
+        // A line that is longer than a piece.
+        text.push_str(&"y".repeat(METADATA_PIECE_BYTES + 7));
+        write(&scratch.0.join("metadata"), text.as_bytes());
+        write(&scratch.0.join("channel0_0"), &packet(0, 8));
+        let mut view = LiveView::new(scratch.0.clone());
+        view.look(Instant::now());
+        let mut pieces = Vec::new();
+        while view.has_new_metadata(1) {
+            let piece = view.streams[0].new_metadata().unwrap();
+            assert!((1..=METADATA_PIECE_BYTES).contains(&piece.len()), "{}", piece.len());
+            pieces.push(piece);
+        }
+        assert_eq!(pieces.concat(), text.as_bytes());
+        assert!(pieces[0].ends_with(b"\n") && pieces.len() >= 4, "{}", pieces.len());
+        assert!(view.streams[0].new_metadata().unwrap().is_empty());
+    }
+
+    #[test]
+    fn looks_at_a_large_recording_are_further_apart() {
+        let mut view = LiveView::new("/nonexistent".into());
+        let begin = Instant::now();
+        view.look(begin);
+        view.looked = Some(begin);
+        for (took, pause) in [(0, 200), (19, 200), (50, 500)] {
+            view.took = Duration::from_millis(took);
+            let is_due = |after| view.is_due(begin + Duration::from_millis(after));
+            assert!(!is_due(pause - 1) && is_due(pause), "{took}");
+        }
     }
 }

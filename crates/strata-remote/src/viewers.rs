@@ -4,9 +4,14 @@
 //! Requests and answers are structures of fixed size, big-endian. Each request has a header of 16 bytes: the size of
 //! what follows, the command, and a version that is 0. Viewers only read, and do not authenticate. So the server should
 //! listen only where everybody may read all traces.
+//!
+//! A viewer that is slow or hostile costs its own thread, and little memory: packets are sent from their files in pieces,
+//! metadata in several answers. Who says nothing after it has connected is soon let go.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +20,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use strata_ctf::packet::Header;
 
+use crate::event::{Log, RelayEvent};
 use crate::folder_names;
 use crate::http::pause_after;
 use crate::live_view::{LiveView, Next};
@@ -24,13 +30,20 @@ const VERSION: (u32, u32) = (2, 4);
 /// The most viewers at the same time.
 const VIEWERS_MAX: u64 = 64;
 /// Largest request \[byte\].
-const REQUEST_BYTES_MAX: u64 = 4096;
+const REQUEST_BYTES_MAX: usize = 4096;
 /// Largest part of a packet in one answer \[byte\].
 const PART_BYTES_MAX: u32 = 32 << 20;
 /// The most recordings that are listed: the newest.
 const SESSIONS_MAX: usize = 1000;
-/// Longest silence of a viewer, and longest wait until it takes an answer.
+/// Bytes of an answer that are in memory \[byte\].
+const PIECE_BYTES: usize = 128 << 10;
+/// Longest time until the first request, longest silence of a viewer after that, and longest time in which it takes nothing
+/// of an answer.
+const GREET: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(300);
+const DEAF: Duration = Duration::from_secs(60);
+/// Time for which a list of recordings is answered again: each new one looks at all folders.
+const LISTED: Duration = Duration::from_secs(1);
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
 
 const CONNECT: u32 = 1;
@@ -79,8 +92,13 @@ impl ViewerServer {
     }
 
     /// Serves viewers, each in a separate thread, until `is_over` returns true. `has_recorder` tells of a host's recording in a
-    /// folder whether its recorder is connected, or was just before.
-    pub fn serve(&self, has_recorder: &HasRecorder<'_>, is_over: &(dyn Fn() -> bool + Sync)) {
+    /// folder whether its recorder is connected, or was just before. `log` is told of viewers that are not served.
+    pub fn serve(
+        &self,
+        has_recorder: &HasRecorder<'_>,
+        log: &Log,
+        is_over: &(dyn Fn() -> bool + Sync),
+    ) {
         let period = Timespec::try_from(LOOK_PERIOD).ok();
         std::thread::scope(|scope| {
             while !is_over() {
@@ -88,8 +106,8 @@ impl ViewerServer {
                 if poll(&mut fds, period.as_ref()).is_err() {
                     continue;
                 }
-                let socket = match self.listener.accept() {
-                    Ok((socket, _)) => socket,
+                let (socket, peer) = match self.listener.accept() {
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         pause_after(&error);
                         continue;
@@ -97,14 +115,27 @@ impl ViewerServer {
                 };
                 if self.viewers.fetch_add(1, Ordering::Relaxed) >= VIEWERS_MAX {
                     self.viewers.fetch_sub(1, Ordering::Relaxed);
+                    let why = format!("there are {VIEWERS_MAX} viewers of --live");
+                    log(RelayEvent::Refused { peer, why });
                     continue;
                 }
                 let thread = std::thread::Builder::new().name("strata-viewer".to_owned());
                 let serve = move || {
-                    // A viewer that violates the protocol, or disconnects, is no longer served.
                     let viewer = Viewer::new(socket, &self.root, has_recorder);
-                    let _ = viewer.and_then(|mut one| one.serve(is_over));
+                    let served = viewer.and_then(|mut one| one.serve(is_over));
                     self.viewers.fetch_sub(1, Ordering::Relaxed);
+                    // A viewer that violates the protocol is no longer served. One that has gone has seen enough.
+                    if let Err(error) = served.as_ref().map_err(io::Error::kind) {
+                        if [ErrorKind::InvalidData, ErrorKind::TimedOut].contains(&error)
+                            && !is_over()
+                        {
+                            let why = match error {
+                                ErrorKind::TimedOut => "it asks for nothing, or takes no answer",
+                                _ => "its request is none of LTTng's live protocol",
+                            };
+                            log(RelayEvent::Refused { peer, why: format!("viewer: {why}") });
+                        }
+                    }
                 };
                 if thread.spawn_scoped(scope, serve).is_err() {
                     self.viewers.fetch_sub(1, Ordering::Relaxed);
@@ -116,24 +147,51 @@ impl ViewerServer {
 
 /// An answer that is being built, big-endian.
 #[derive(Default)]
-struct Answer(Vec<u8>);
+struct Answer {
+    bytes: Vec<u8>,
+    /// A part of a file that comes after the bytes.
+    file: Option<FilePart>,
+}
+
+/// A part of a file, by offset and size \[byte\].
+struct FilePart {
+    file: File,
+    at: u64,
+    bytes: u64,
+}
 
 impl Answer {
     fn u32(mut self, number: u32) -> Answer {
-        self.0.extend_from_slice(&number.to_be_bytes());
+        self.bytes.extend_from_slice(&number.to_be_bytes());
         self
     }
 
     fn u64(mut self, number: u64) -> Answer {
-        self.0.extend_from_slice(&number.to_be_bytes());
+        self.bytes.extend_from_slice(&number.to_be_bytes());
         self
+    }
+
+    /// Gives all of the answer to `give`, in pieces.
+    fn each(self, give: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        give(&self.bytes)?;
+        let Some(FilePart { file, at, bytes }) = self.file else { return Ok(()) };
+        let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(bytes).unwrap_or(PIECE_BYTES))];
+        let mut given = 0;
+        while given < bytes {
+            let left = usize::try_from(bytes - given).unwrap_or(usize::MAX).min(piece.len());
+            let piece = piece.get_mut(..left).unwrap_or_default();
+            file.read_exact_at(piece, at.saturating_add(given))?;
+            give(piece)?;
+            given += left as u64;
+        }
+        Ok(())
     }
 
     /// Appends a text in a field of `size` bytes, cut if necessary, with a NUL after it.
     fn text(mut self, text: &str, size: usize) -> Answer {
         let bytes: Vec<u8> = text.bytes().take(size - 1).collect();
-        self.0.extend_from_slice(&bytes);
-        self.0.resize(self.0.len() + size - bytes.len(), 0);
+        self.bytes.extend_from_slice(&bytes);
+        self.bytes.resize(self.bytes.len() + size - bytes.len(), 0);
         self
     }
 
@@ -142,7 +200,7 @@ impl Answer {
     }
 
     fn bytes(mut self, bytes: &[u8]) -> Answer {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         self
     }
 }
@@ -164,15 +222,54 @@ impl Request {
 /// Function that tells of a host's recording in a folder whether its recorder is connected, or was just before.
 pub type HasRecorder<'s> = dyn Fn(&str, &Path) -> bool + Sync + 's;
 
+/// Answers the requests of one viewer that are these bytes, up to one that ends the connection, and returns the answers. The
+/// server does the same for what comes by a connection.
+pub fn live_answers(root: &Path, mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut conversation = Conversation::new(root, &|_, _| false);
+    let mut answers = Vec::new();
+    while let Some((head, rest)) = bytes.split_at_checked(REQUEST_HEAD_BYTES) {
+        let Ok((payload, command)) = head_of(&Request(head.to_vec())) else { break };
+        let Some((payload, rest)) = rest.split_at_checked(payload) else { break };
+        bytes = rest;
+        let Ok(answer) = conversation.answer(command, &Request(payload.to_vec())) else { break };
+        let mut all = Vec::new();
+        let given = answer.each(&mut |piece| {
+            all.extend_from_slice(piece);
+            Ok(())
+        });
+        answers.push(all);
+        if given.is_err() {
+            break;
+        }
+    }
+    answers
+}
+
+/// Size of what is in front of each request \[byte\].
+const REQUEST_HEAD_BYTES: usize = 16;
+
+/// Returns the size of the request behind this head \[byte\], and its command.
+fn head_of(head: &Request) -> io::Result<(usize, u32)> {
+    let (bytes, command) = (head.u64(0)?, head.u32(8)?);
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= REQUEST_BYTES_MAX);
+    Ok((bytes.ok_or(ErrorKind::InvalidData)?, command))
+}
+
 /// A viewer's connection.
 struct Viewer<'s> {
     socket: TcpStream,
+    conversation: Conversation<'s>,
+}
+
+/// What a viewer has asked for.
+struct Conversation<'s> {
     root: &'s Path,
     has_recorder: &'s HasRecorder<'s>,
     /// Host and folder of the recording that is shown.
     shown: Option<(String, PathBuf)>,
     /// Recordings as they were last listed: host, name, folder.
     sessions: Vec<(String, String, PathBuf)>,
+    listed: Option<Instant>,
     view: Option<LiveView>,
     /// Number of streams that were described to the viewer.
     told: usize,
@@ -188,26 +285,30 @@ impl<'s> Viewer<'s> {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK_PERIOD))?;
         socket.set_write_timeout(Some(LOOK_PERIOD))?;
-        let (sessions, shown, view, told) = (Vec::new(), None, None, 0);
-        Ok(Viewer { socket, root, has_recorder, shown, sessions, view, told })
+        Ok(Viewer { socket, conversation: Conversation::new(root, has_recorder) })
     }
 
     fn serve(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+        let mut silence = GREET;
         loop {
-            let head = Request(self.take(16, is_over)?);
-            let (bytes, command) = (head.u64(0)?, head.u32(8)?);
-            if bytes > REQUEST_BYTES_MAX {
-                return Err(ErrorKind::InvalidData.into());
-            }
-            let request = Request(self.take(bytes as usize, is_over)?);
-            let answer = self.answer(command, &request)?;
-            self.give(&answer.0, is_over)?;
+            // A request must come within this time from its first byte on, too.
+            let until = Instant::now() + silence;
+            let head = Request(self.take(REQUEST_HEAD_BYTES, until, is_over)?);
+            let (bytes, command) = head_of(&head)?;
+            let request = Request(self.take(bytes, until, is_over)?);
+            let answer = self.conversation.answer(command, &request)?;
+            answer.each(&mut |piece| self.give(piece, is_over))?;
+            silence = SILENCE;
         }
     }
 
     /// Receives exactly `bytes` bytes.
-    fn take(&mut self, bytes: usize, is_over: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
-        let until = Instant::now() + SILENCE;
+    fn take(
+        &mut self,
+        bytes: usize,
+        until: Instant,
+        is_over: &dyn Fn() -> bool,
+    ) -> io::Result<Vec<u8>> {
         let (mut taken, mut at) = (vec![0; bytes], 0);
         while let Some(rest) = taken.get_mut(at..).filter(|rest| !rest.is_empty()) {
             match self.socket.read(rest) {
@@ -225,14 +326,14 @@ impl<'s> Viewer<'s> {
 
     /// Sends these bytes, for as long as the viewer takes some of them.
     fn give(&mut self, bytes: &[u8], is_over: &dyn Fn() -> bool) -> io::Result<()> {
-        let mut until = Instant::now() + SILENCE;
+        let mut until = Instant::now() + DEAF;
         let mut given = 0;
         while let Some(rest) = bytes.get(given..).filter(|rest| !rest.is_empty()) {
             match self.socket.write(rest) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(some) => {
                     given += some;
-                    until = Instant::now() + SILENCE;
+                    until = Instant::now() + DEAF;
                 }
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
@@ -242,6 +343,20 @@ impl<'s> Viewer<'s> {
             }
         }
         Ok(())
+    }
+}
+
+impl<'s> Conversation<'s> {
+    fn new(root: &'s Path, has_recorder: &'s HasRecorder<'s>) -> Conversation<'s> {
+        Conversation {
+            root,
+            has_recorder,
+            shown: None,
+            sessions: Vec::new(),
+            listed: None,
+            view: None,
+            told: 0,
+        }
     }
 
     fn answer(&mut self, command: u32, request: &Request) -> io::Result<Answer> {
@@ -265,6 +380,19 @@ impl<'s> Viewer<'s> {
 
     /// Lists the recordings, the newest first.
     fn list(&mut self) -> Answer {
+        if self.listed.is_none_or(|listed| listed.elapsed() > LISTED) {
+            self.find_recordings();
+            self.listed = Some(Instant::now());
+        }
+        let head = Answer::default().u32(self.sessions.len() as u32);
+        let each = self.sessions.iter().enumerate();
+        each.fold(head, |answer, (id, (host, session, _))| {
+            // The live timer's period is a second; the numbers of viewers and streams are given as 0.
+            answer.u64(id as u64).u32(1_000_000).u32(0).u32(0).text(host, 64).text(session, 255)
+        })
+    }
+
+    fn find_recordings(&mut self) {
         let mut all = Vec::new();
         for host in folders_in(self.root) {
             let name = host.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -278,12 +406,6 @@ impl<'s> Viewer<'s> {
         }
         all.sort_by_key(|one| std::cmp::Reverse(one.0));
         self.sessions = all.into_iter().take(SESSIONS_MAX).map(|(_, session)| session).collect();
-        let head = Answer::default().u32(self.sessions.len() as u32);
-        let each = self.sessions.iter().enumerate();
-        each.fold(head, |answer, (id, (host, session, _))| {
-            // The live timer's period is a second; the numbers of viewers and streams are given as 0.
-            answer.u64(id as u64).u32(1_000_000).u32(0).u32(0).text(host, 64).text(session, 255)
-        })
     }
 
     fn attach(&mut self, id: u64) -> Answer {
@@ -362,12 +484,15 @@ impl<'s> Viewer<'s> {
     }
 
     fn packet(&mut self, id: u64, at: u64, bytes: u32) -> Answer {
-        let part = match self.view.as_mut().and_then(|view| view.stream(id)) {
-            Some(stream) if bytes <= PART_BYTES_MAX => stream.read(at, bytes as usize).ok(),
+        let file = match self.view.as_mut().and_then(|view| view.stream(id)) {
+            Some(stream) if bytes <= PART_BYTES_MAX => stream.file_with(at, bytes.into()).ok(),
             _ => None,
         };
-        match part {
-            Some(part) => Answer::default().u32(1).u32(bytes).u32(0).bytes(&part),
+        match file {
+            Some(file) => {
+                let part = FilePart { file, at, bytes: bytes.into() };
+                Answer { file: Some(part), ..Answer::default().u32(1).u32(bytes).u32(0) }
+            }
             None => Answer::default().u32(3).u32(0).u32(0),
         }
     }
@@ -433,5 +558,39 @@ mod tests {
             drop(deaf);
             assert_eq!(given, Ok(true));
         });
+    }
+
+    #[test]
+    fn packet_is_answered_from_its_file_in_pieces_and_what_is_not_there_is_refused() {
+        let scratch = crate::testing::Scratch::new("live-packet");
+        let trace = scratch.0.join("box/s/user/app-1");
+        std::fs::create_dir_all(&trace).unwrap();
+        let bytes: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| (at % 251) as u8).collect();
+        std::fs::write(trace.join("metadata"), "trace {};").unwrap();
+        std::fs::write(trace.join("channel0_0"), &bytes).unwrap();
+        let request = |command: u32, payload: &[u8]| {
+            let size = (payload.len() as u64).to_be_bytes();
+            [&size[..], &command.to_be_bytes(), &[0; 4], payload].concat()
+        };
+        let part = |at: u64, size: usize| {
+            let payload =
+                [&1u64.to_be_bytes()[..], &at.to_be_bytes(), &(size as u32).to_be_bytes()];
+            request(GET_PACKET, &payload.concat())
+        };
+        let begin = [request(LIST_SESSIONS, &[]), request(ATTACH_SESSION, &[0; 20])].concat();
+        let asked = [begin, part(3, bytes.len() - 3), part(4, bytes.len() - 3), part(u64::MAX, 1)];
+        let answers = live_answers(&scratch.0, &asked.concat());
+        assert_eq!(answers.len(), 5);
+        assert_eq!(answers[2][..4], 1u32.to_be_bytes());
+        assert!(answers[2][12..] == bytes[3..]);
+        for refused in &answers[3..] {
+            assert_eq!((refused.len(), &refused[..4]), (12, &3u32.to_be_bytes()[..]));
+        }
+        // A request that is too long ends the connection, and none is answered after it.
+        let long = [request(LIST_SESSIONS, &[]), request(1, &[0; REQUEST_BYTES_MAX + 1])].concat();
+        assert_eq!(
+            live_answers(&scratch.0, &[long, request(LIST_SESSIONS, &[])].concat()).len(),
+            1
+        );
     }
 }

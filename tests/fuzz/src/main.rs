@@ -12,6 +12,7 @@ mod files;
 mod filter;
 mod format;
 mod guest;
+mod live;
 mod memory;
 mod metadata;
 #[cfg(test)]
@@ -47,7 +48,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 22] = [
+const TARGETS: [Target; 23] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -68,6 +69,7 @@ const TARGETS: [Target; 22] = [
     Target { name: "selects", run: selects::run, memory: 1 << 20 },
     Target { name: "guest", run: guest::run, memory: 100 << 20 },
     Target { name: "remote", run: remote::run, memory: 100 << 20 },
+    Target { name: "live", run: live::run, memory: 16 << 20 },
     Target { name: "tail", run: tail::run, memory: 16 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{clock_gettime, ClockId};
-use strata_collect::Directory;
+use strata_collect::{is_passing, Directory};
 use strata_model::Uuid;
 use strata_relay::{Frames, FromRecorder, FromViewer, ToViewer, Watch, VIEW_VERSION};
 
@@ -56,6 +56,15 @@ pub(super) enum ViewEnd {
 impl From<io::Error> for ViewEnd {
     fn from(error: io::Error) -> ViewEnd {
         ViewEnd::Broken(error.to_string())
+    }
+}
+
+/// Returns what a viewer is told if a file of the recording cannot be read or sent. It does not come again in vain.
+fn unreadable(error: &io::Error) -> ViewEnd {
+    let why = format!("the recording cannot be shown: {error}");
+    match is_passing(error) {
+        true => ViewEnd::Later(why),
+        false => ViewEnd::Refused(why),
     }
 }
 
@@ -144,14 +153,18 @@ pub(super) fn serve(
         let now = clock_gettime(ClockId::Realtime);
         let now_ns = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
         let has_recorder = (desk.has_recorder)(&watch.host, recording);
+        let mut is_broken = false;
         let looked = messages.look(has_recorder, &mut |message: &FromRecorder<'_>| {
             gathered.extend_from_slice(&message.encode());
             match gathered.len() < GATHERED_BYTES {
                 true => Ok(()),
-                false => send(desk, connection, &mut gathered),
+                false => send(desk, connection, &mut gathered).inspect_err(|_| is_broken = true),
             }
         });
-        let looked = looked?;
+        let looked = looked.map_err(|error| match is_broken {
+            true => error.into(),
+            false => unreadable(&error),
+        })?;
         if !looked.has_more {
             let is_recorded = looked.is_recorded;
             gathered.extend_from_slice(&ToViewer::Looked { now_ns, is_recorded }.encode());
