@@ -10,16 +10,17 @@
 
 /* The call that a task is in. It is recorded at its exit if it took at least `slower` of the event. */
 struct begun_call {
-	uint64_t time; /* 0: there is none */
-	uint64_t argument[6];
+	uint64_t time;	/* 0: there is none */
 	uint32_t place; /* in `syscalls` */
 	uint32_t nr;
 #ifdef STRATA_KERNEL_WAITED
-	uint64_t waited; /* how long the task was off the CPU in short waits of calls of this kind [ns] */
-	uint64_t switches; /* how often the task has left a CPU, including the time that is noted */
+	/* Of each switch, and so on one cache line with the above. */
+	uint64_t left; /* when the task left its CPU in a call, by time_of_switch(); 0: it did not */
+	uint64_t alike; /* how much time is between such times of calls of one kind alone [ns] */
 	uint32_t is_scheduled; /* 1: the return of this call will be seen */
 	uint32_t reserved;
 #endif
+	uint64_t argument[6];
 };
 
 struct {

@@ -10,11 +10,16 @@
  *                                                          it returns to the program
  *   call_returns() ──▶ both ends are recorded, as record_slow() does, if `slower` has passed since it left
  *
+ * Nearly every wait of a busy server is short. So that such a one costs nothing where the task comes back, the kernel's own
+ * note of when it came to a CPU before is looked at first: it has not been away for longer than since then. That note is
+ * beside what the kernel writes next; what was noted by us is memory that nobody has touched since, four dependent loads
+ * of it. Times are those of the run queue (rq->clock), which the kernel has read for this very switch.
+ *
  * What this does not see: calls that compute and never leave their CPU, and of a call with several waits what was before
  * the first long one. A begin is never told too early: it is the time at which a task left its CPU within this very call.
  * To ask for a return takes an interrupt, some microseconds: a PostgreSQL whose every third wait was looked at, since short ones
- * of calls that look alike were added up, was 13 % slower for that. So the sum of short waits counts only
- * when it comes to many times `slower`, and makes no more than that the next return is looked at.
+ * of calls that look alike were added up, was 13 % slower for that. So calls of one kind count together only when many times
+ * `slower` has passed in them, and that makes no more than that the next return is looked at.
  *
  * bpf_task_work_schedule_resume() is there from Linux 6.18 on. Earlier kernels refuse the object, and the programs for
  * entry and exit are loaded.
@@ -27,8 +32,8 @@
 /* Places that a task looks at before it gives up, which is counted. */
 #define WAITED_TRIES 4u
 
-/* Short waits in calls of one kind that make their return worth a look, in times of `slower`. */
-#define WAITED_SHORT 32
+/* The time with waits in calls of one kind alone that makes a return worth a look, in times of `slower`. */
+#define WAITED_ALIKE 32
 
 #define TASK_IS_OF_KERNEL 0x00204010u /* PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER */
 
@@ -48,9 +53,26 @@ struct {
 	__type(value, struct awaited_return);
 } awaited SEC(".maps");
 
+struct sched_info {
+	unsigned long long last_arrival;
+} STRATA_CORE;
+
+struct rq {
+	uint64_t clock;
+} STRATA_CORE;
+
+struct cfs_rq {
+	struct rq *rq;
+} STRATA_CORE;
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} STRATA_CORE;
+
 struct task_struct___waited {
 	unsigned int flags;
-	unsigned long nvcsw, nivcsw;
+	struct sched_info sched_info;
+	struct sched_entity se;
 } STRATA_CORE;
 
 /* Whole, since types of functions are compared by kinds. */
@@ -93,7 +115,8 @@ static int call_returns(struct bpf_map *map, void *key, void *value)
 		return 0;
 	begin = mark->time;
 	mark->time = 0;
-	mark->waited = 0;
+	mark->left = 0;
+	mark->alike = 0;
 	elapsed = bpf_ktime_get_ns() - begin;
 	if (!begin || elapsed < SLOWER_NS)
 		return 0;
@@ -113,12 +136,26 @@ STRATA_INLINE int is_of_kernel(const struct task_struct *task)
 	return !!(of->flags & TASK_IS_OF_KERNEL);
 }
 
-/* Returns how often a task has left a CPU. Switches are not seen while nothing is recorded. */
-STRATA_INLINE uint64_t switches_of(const struct task_struct *task)
+/*
+ * Returns when a task came to a CPU, the last time but this one if it just comes. Switches are not seen while nothing is
+ * recorded: what was noted before that time is of a wait that is over.
+ */
+STRATA_INLINE uint64_t arrival_of(const struct task_struct *task)
 {
 	const struct task_struct___waited *of = (const struct task_struct___waited *)task;
 
-	return of->nvcsw + of->nivcsw;
+	return of->sched_info.last_arrival;
+}
+
+/*
+ * Returns the time of the switch at which a task leaves its CPU, by the clock of arrival_of() [ns]. Tasks of all kinds have
+ * this way to their CPU's run queue, and it is one that no symbol is needed for: many kernels have none of data.
+ */
+STRATA_INLINE uint64_t time_of_switch(const struct task_struct *leaves)
+{
+	const struct task_struct___waited *of = (const struct task_struct___waited *)leaves;
+
+	return of->se.cfs_rq->rq->clock;
 }
 
 /*
@@ -133,58 +170,13 @@ STRATA_INLINE int is_wanted_call(const struct pt_regs *regs)
 		       STRATA_ABI_KERNEL_CALL_ENTRY;
 }
 
-/* Notes the call in which the current task leaves its CPU. */
-static __attribute__((noinline)) int call_leaves(struct task_struct *task)
+/* Asks the kernel to run call_returns() in a task before it returns to its program. */
+static __attribute__((noinline)) int ask_for_return(struct task_struct *task,
+						    struct begun_call *mark)
 {
-	struct begun_call *mark = task->bpf_storage ? begun_here(0) : NULL;
-	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
-	uint32_t nr;
-
-	if (mark && mark->is_scheduled)
-		return 0;
-	if (is_of_kernel(task) || !is_wanted_call(regs)) {
-		if (mark)
-			mark->time = 0;
-		return 0;
-	}
-	if (!mark) {
-		mark = begun_here(BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!mark)
-			return lose_begun();
-	}
-	nr = (uint32_t)strata_arch_call(regs);
-	if (mark->nr != nr)
-		mark->waited = 0;
-	mark->nr = nr;
-	mark->place = place_of(nr);
-	/* The others have their arguments when they return. */
-	if (is_execve(mark->place))
-		read_arguments(regs, mark->argument);
-	mark->switches = switches_of(task);
-	mark->time = bpf_ktime_get_ns();
-	return 0;
-}
-
-/* Asks for the return of a task's call, if that has waited for long. */
-static __attribute__((noinline)) int call_goes_on(struct task_struct *task)
-{
-	struct begun_call *mark = (struct begun_call *)bpf_task_storage_get(&begun, task, NULL, 0);
 	struct awaited_return *at;
 	uint32_t i, place;
-	uint64_t away;
 
-	if (!mark || !mark->time || mark->is_scheduled)
-		return 0;
-	/* It is another call, whose begin was not seen. */
-	if (mark->switches != switches_of(task)) {
-		mark->time = 0;
-		return 0;
-	}
-	away = bpf_ktime_get_ns() - mark->time;
-	mark->waited += away;
-	if (away < SLOWER_NS / 2 && mark->waited < WAITED_SHORT * SLOWER_NS)
-		return 0;
-	mark->waited = 0;
 	for (i = 0; i < WAITED_TRIES; i++) {
 		place = ((uint32_t)task->pid + i) % WAITED_PLACES;
 		at = (struct awaited_return *)bpf_map_lookup_elem(&awaited, &place);
@@ -199,18 +191,86 @@ static __attribute__((noinline)) int call_goes_on(struct task_struct *task)
 	return lose_begun();
 }
 
+/* Notes the call in which the current task leaves its CPU. */
+static __attribute__((noinline)) int call_leaves(struct task_struct *task)
+{
+	struct begun_call *mark = task->bpf_storage ? begun_here(0) : NULL;
+	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
+	uint64_t now;
+	uint32_t nr;
+
+	if (mark && mark->is_scheduled)
+		return 0;
+	if (is_of_kernel(task) || !is_wanted_call(regs)) {
+		if (mark)
+			mark->left = 0;
+		return 0;
+	}
+	if (!mark) {
+		mark = begun_here(BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!mark)
+			return lose_begun();
+	}
+	nr = (uint32_t)strata_arch_call(regs);
+	now = time_of_switch(task);
+	if (mark->nr == nr && mark->left)
+		mark->alike += now - mark->left;
+	else
+		mark->alike = 0;
+	mark->nr = nr;
+	mark->place = place_of(nr);
+	mark->left = now;
+	/* The others have their arguments when they return. */
+	if (is_execve(mark->place))
+		read_arguments(regs, mark->argument);
+	if (mark->alike < WAITED_ALIKE * SLOWER_NS)
+		return 0;
+	mark->alike = 0;
+	mark->time = bpf_ktime_get_ns();
+	return ask_for_return(task, mark);
+}
+
+/* Asks for the return of a task's call, if that has waited for long. */
+static __attribute__((noinline)) int call_goes_on(struct task_struct *task, uint64_t now,
+						  uint64_t arrival)
+{
+	struct begun_call *mark;
+	uint64_t away;
+
+	if (!task->bpf_storage)
+		return 0;
+	mark = (struct begun_call *)bpf_task_storage_get(&begun, task, NULL, 0);
+	if (!mark || !mark->left || mark->is_scheduled)
+		return 0;
+	/* It is another call, whose begin was not seen. */
+	if (mark->left < arrival) {
+		mark->left = 0;
+		return 0;
+	}
+	away = now - mark->left;
+	if (away < SLOWER_NS / 2)
+		return 0;
+	mark->alike = 0;
+	mark->time = bpf_ktime_get_ns() - away;
+	return ask_for_return(task, mark);
+}
+
 SEC("tp_btf/sched_switch")
 int strata_switch_of_calls(unsigned long long *context)
 {
 	struct task_struct *prev = (struct task_struct *)context[1];
 	struct task_struct *next = (struct task_struct *)context[2];
+	uint64_t now, arrival;
 
 	if (!strata_switch())
 		return 0;
 	if (prev->pid)
 		call_leaves(prev);
-	if (next->bpf_storage)
-		call_goes_on(next);
+	now = time_of_switch(prev);
+	arrival = arrival_of(next);
+	/* Of a new task and the idle one there is no time before this one. */
+	if (arrival && now - arrival >= SLOWER_NS / 2)
+		call_goes_on(next, now, arrival);
 	return 0;
 }
 
