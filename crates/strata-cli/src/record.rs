@@ -113,13 +113,33 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         result
     });
     // Detaching continues after the end of this program.
-    let report = result?.report;
+    let mut report = result?.report;
+    if let Some(text) = ended_meanwhile(&mut report, &processes).filter(|_| !flags.quiet) {
+        stderr::message(&Message { weight: Weight::Talk, text });
+    }
     say(&report, flags.quiet || unkept.is_some());
     if flags.answer.is_json() {
         let facts = serde_json::json!({ "state": "ended", "report": report.verdict() });
         stdout::json("record", &facts)?;
     }
     Ok(messages::exit_status(&report, flags.strict))
+}
+
+/// Takes processes out of those that were not reached that were found by a name and had ended before they were asked, if
+/// another of that name was there. Servers end processes all the time; who gives their name means those that there are.
+/// Returns a text that names them.
+fn ended_meanwhile(report: &mut Report, found: &[(Option<&str>, u32)]) -> Option<String> {
+    let is_gone = |pid: u32| report.not_reached.iter().any(|one| one.pid == pid && one.is_gone());
+    let mut ended = Vec::new();
+    for same in found.chunk_by(|a, b| a.0 == b.0).filter(|same| same[0].0.is_some()) {
+        let (gone, there): (Vec<u32>, Vec<u32>) =
+            same.iter().map(|(_, pid)| *pid).partition(|pid| is_gone(*pid));
+        if !there.is_empty() {
+            ended.extend(gone);
+        }
+    }
+    report.not_reached.retain(|one| !(one.is_gone() && ended.contains(&one.pid)));
+    messages::ended_meanwhile(&ended)
 }
 
 /// Prints the messages at the end of a recording.
@@ -131,5 +151,32 @@ pub fn say(report: &Report, quiet: bool) {
     }
     if let Some(next) = messages::next_command(report).filter(|_| !quiet) {
         stderr::line(&next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_session::report::NotReached;
+
+    use super::*;
+
+    #[test]
+    fn processes_found_by_name_may_end_before_they_are_asked_unless_all_of_the_name_do() {
+        let gone = |pid| NotReached {
+            pid,
+            name: String::new(),
+            reason: format!("process {pid}: is not there"),
+        };
+        let refused = NotReached { pid: 3, name: "web".into(), reason: "of another user".into() };
+        let found =
+            [(Some("web"), 1), (Some("web"), 2), (Some("web"), 3), (Some("db"), 4), (None, 5)];
+        let mut report = Report {
+            not_reached: vec![gone(2), refused.clone(), gone(4), gone(5)],
+            ..Report::default()
+        };
+        let text = ended_meanwhile(&mut report, &found).unwrap();
+        assert_eq!(text, "1 process that was found by its name had ended before it was asked: 2");
+        assert_eq!(report.not_reached, [refused, gone(4), gone(5)]);
+        assert_eq!(ended_meanwhile(&mut report, &found), None);
     }
 }

@@ -318,6 +318,19 @@ pub struct NotReached {
     pub reason: String,
 }
 
+impl NotReached {
+    /// Creates the entry of a process that does not exist, or no longer.
+    pub(crate) fn gone(pid: u32) -> NotReached {
+        let reason = strata_user::Error::Gone { pid }.to_string();
+        NotReached { pid, name: String::new(), reason }
+    }
+
+    /// Returns whether the process did not exist any more when the session looked for it.
+    pub fn is_gone(&self) -> bool {
+        self.pid != 0 && self.reason == NotReached::gone(self.pid).reason
+    }
+}
+
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEnd {

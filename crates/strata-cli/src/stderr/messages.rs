@@ -169,6 +169,23 @@ pub fn found_by_name(processes: &[(Option<&str>, u32)]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Formats the processes that were found by name and ended at once. Returns `None` if there are none.
+pub fn ended_meanwhile(pids: &[u32]) -> Option<String> {
+    let shown: Vec<String> = pids.iter().take(MESSAGES_SHOWN).map(u32::to_string).collect();
+    let more = pids.len() - shown.len();
+    let more = if more > 0 { format!(", {} more", count(more as u64)) } else { String::new() };
+    let text = match pids {
+        [] => return None,
+        [pid] => format!("1 process that was found by its name had ended before it was asked: {pid}"),
+        _ => format!(
+            "{} processes that were found by their names had ended before they were asked: {}{more}",
+            count(pids.len() as u64),
+            shown.join(", ")
+        ),
+    };
+    Some(text)
+}
+
 /// Formats what is being recorded: `command 17 to DIR`, `3 processes and 12 kernel events to DIR; Ctrl-C stops`.
 fn started(
     output: &str,

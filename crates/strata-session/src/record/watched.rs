@@ -19,13 +19,13 @@ impl Watched {
         for &pid in pids {
             match open(pid) {
                 Ok(fd) => watched.push(fd),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                    absent.push(NotReached::gone(pid));
+                }
                 Err(error) => absent.push(NotReached {
                     pid,
                     name: String::new(),
-                    reason: match error.raw_os_error() {
-                        Some(libc::ESRCH) => format!("process {pid}: is not there"),
-                        _ => format!("process {pid}: cannot be watched: {error}"),
-                    },
+                    reason: format!("process {pid}: cannot be watched: {error}"),
                 }),
             }
         }
@@ -59,7 +59,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let (watched, absent) = Watched::new(&[child.id(), u32::MAX]);
         assert_eq!(absent.iter().map(|one| one.pid).collect::<Vec<_>>(), [u32::MAX]);
-        assert!(absent[0].reason.ends_with("is not there"), "{absent:?}");
+        assert!(absent[0].is_gone(), "{absent:?}");
         assert!(!watched.have_ended());
         child.kill().unwrap();
         child.wait().unwrap();
