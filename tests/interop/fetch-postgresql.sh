@@ -1,0 +1,19 @@
+#!/bin/bash
+# fetch-postgresql: the programs of a PostgreSQL, with the libraries that they need, in build/postgresql; prints their folder, and
+# nothing of the machine is changed. Debian's package would start a server of its own. Exit 1: it cannot be had, and the last line
+# on stderr says why.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+folder=$PWD/build/postgresql
+wanted='pgserver==0.1.4'
+mkdir -p build
+exec 9>build/postgresql.lock
+flock 9
+if [[ $(cat "$folder/complete" 2>/dev/null) != "$wanted" ]]; then
+	rm -rf "$folder"
+	python3 -m venv "$folder.tools" >&2 || exit 1
+	"$folder.tools/bin/pip" install --quiet --only-binary :all: --no-deps --target "$folder" "$wanted" >&2 || exit 1
+	rm -rf "$folder.tools"
+	echo "$wanted" >"$folder/complete"
+fi
+echo "$folder/pgserver/pginstall/bin"
