@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use strata_ctf::read::{Message, Reader, TimeRange};
-use strata_sql::{Cell, Database, RowSink};
+use strata_sql::{Cell, Database, RowSink, SqlError};
 
 use crate::files::{metadata_and_more, Files};
 
@@ -73,6 +73,17 @@ pub fn run(input: &[u8]) {
     let (first, last) = (names.next().filter(is_plain), names.last().filter(is_plain));
     let mut database = Database::new(reader, Arc::new(|| false)).expect("a database");
     assert_eq!(ask(&mut database, "select count(*) from events").number, Some(records));
+    // From the last record to the first: all of them, but where times go back.
+    let mut counted = Counted::default();
+    match database.query("select time_ns from events order by time_ns desc", &mut counted) {
+        Err(SqlError::Query(text)) if text.contains("times go back") => {}
+        end => {
+            end.expect("records from the end");
+            assert_eq!(counted.rows, records as u64, "records from the end");
+            let sorted = "select time_ns from events order by time_ns + 0 desc";
+            assert_eq!(counted.number, ask(&mut database, sorted).number, "the first record");
+        }
+    }
     // Both sides of OR are scans of their own, whose rows are told apart by their numbers.
     if let Some((first, last)) = first.zip(last) {
         let both = format!("(name in ('{first}', 'x') and cpu is null) or name = '{last}'");
