@@ -46,6 +46,7 @@ mod syscalls;
 mod threads;
 mod wait;
 mod wait_text;
+mod work;
 
 use crate::exit_status::STOP_PATIENCE;
 use crate::stdout;
@@ -80,6 +81,9 @@ enum Report {
     Locks(locks::LocksFlags),
     /// Interrupts and softirqs: how many, how long, where, and whom they interrupted
     Irq(irq::IrqFlags),
+    /// Work that the kernel put off: work items of its queues, timers and softirqs, by function, and how late
+    #[command(visible_alias = "workqueues")]
+    Work(work::WorkFlags),
     /// CPUs: who had them and when, how often they switched, how long they were idle
     Cpu(cpu::CpuFlags),
     /// Spans of programs, and between any two events: how many, how long, and the slowest with what they waited for
@@ -112,6 +116,7 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Network(flags) => network::run(flags, &stop),
         Report::Locks(flags) => locks::run(flags, &stop),
         Report::Irq(flags) => irq::run(flags, &stop),
+        Report::Work(flags) => work::run(flags, &stop),
         Report::Cpu(flags) => cpu::run(flags, &stop),
         Report::Flame(flags) => flame::run(flags, &stop),
         Report::Memory(flags) => memory::run(flags, &stop),

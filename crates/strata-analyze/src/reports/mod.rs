@@ -13,6 +13,7 @@
 //! | question | module |
 //! |---|---|
 //! | which calls, files, locks, interrupts took long | [`syscalls`], [`files`], [`locks`], [`irq`] |
+//! | which work of the kernel was put off, and how long | [`work`] |
 //! | who ran, wanted a CPU, was blocked | [`threads`], [`cpu`], [`offcpu`] |
 //! | why was it blocked | [`blocked`] (all waits), [`wait`] (one critical path) |
 //! | spans of programs, memory | [`spans`], [`memory`], [`malloc_sums`] |
@@ -59,6 +60,7 @@ mod virtual_cpus;
 mod virtual_cpus_tests;
 pub mod wait;
 pub mod wait_starts;
+pub mod work;
 
 pub use lock_names::{ExecutedProcesses, LockNames};
 pub use longest::LongestLimit;

@@ -15,6 +15,7 @@ mod recorder;
 mod resources;
 mod spellings;
 mod told;
+mod work;
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::ThreadId;

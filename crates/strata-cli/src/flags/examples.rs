@@ -222,6 +222,14 @@ const ALL: &[CommandExamples] = &[
         &["analyze cpu", "analyze threads"],
     ),
     of(
+        "analyze work",
+        &[
+            ("strata analyze work t", "work items, timers and softirqs, by function"),
+            ("strata analyze work --by queue t", "workqueues"),
+        ],
+        &["analyze irq", "analyze cpu"],
+    ),
+    of(
         "analyze cpu",
         &[
             ("strata analyze cpu t", "who had the CPUs, and how long these were idle"),

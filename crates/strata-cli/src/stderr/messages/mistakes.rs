@@ -43,6 +43,7 @@ const REPORTS: &[(&[&str], &str)] = &[
     (&["stack", "stacks", "flamegraph", "callgraph", "functions"], "flame"),
     (&["interrupt", "interrupts", "softirq", "irqs"], "irq"),
     (&["span", "requests", "histogram"], "spans"),
+    (&["workqueue", "kwork", "timers", "timer", "hrtimers"], "work"),
     (&["compare", "comparison", "regression", "regressions"], "diff"),
     (&["report", "stats", "overview", "all", "why"], "summary"),
     (&["critical-path", "path", "critical", "wakeup"], "wait"),
@@ -183,9 +184,9 @@ fn told(what: &str, word: &str, instead: &str) -> String {
 }
 
 fn has_report(word: &str) -> Option<&'static str> {
-    const OWN: [&str; 13] = [
+    const OWN: [&str; 14] = [
         "syscalls", "threads", "wait", "files", "network", "locks", "irq", "cpu", "spans", "flame",
-        "memory", "summary", "diff",
+        "memory", "summary", "diff", "work",
     ];
     let own = OWN.into_iter().find(|one| *one == word);
     own.or_else(|| REPORTS.iter().find(|(all, _)| all.contains(&word)).map(|(_, report)| *report))
