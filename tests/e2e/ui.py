@@ -191,6 +191,51 @@ for level in (14, 17, 20, 24, 30, 43):
         wanted = [track["count"], *track["sums"]]
         assert sums[track["id"]] == wanted, f"level {level}, {track['label']}: {sums[track['id']]}, wanted {wanted}"
 
+# ---- who had the CPU that a thread wanted: as the records of switches say it ----
+
+switches = {}
+for line in strata("view", "--format", "json", "-f", "name == \"sched_switch\"", TRACE).splitlines():
+    record = json.loads(line)
+    payload = record["payload"]
+    switches.setdefault(record["cpu"], []).append((int(record["time"]), payload["next_tid"]))
+
+
+def had(cpu, begin, end):
+    """How long each thread but the idle one ran on a CPU between two times."""
+    found, all_of_it = {}, switches[cpu]
+    for (at, tid), (until, _) in zip(all_of_it, all_of_it[1:] + [(1 << 62, 0)]):
+        nanos = min(until, end) - max(at, begin)
+        if nanos > 0 and tid != 0:
+            found[tid] = found.get(tid, 0) + nanos
+    return found
+
+
+compared = 0
+for track in tracks:
+    if track["kind"] != "thread" or not track["mine"]:
+        continue
+    at = track["from"]
+    while at < track["to"] and compared < 60:
+        status, _, body = ask(f"{here}/slice/{track['id']}/{at}")
+        if status != 200:
+            break
+        found = json.loads(body)
+        wanted = found["kind"] in (KINDS.index("woken"), KINDS.index("preempted"))
+        assert wanted or found["had_cpu"] is None, found
+        if wanted and found["had_cpu"] and found["had_cpu"]["cpu"] is not None:
+            of = found["had_cpu"]
+            begin = int(meta["base"])
+            truth = had(of["cpu"], begin + found["from"], begin + found["to"])
+            said = {int(one["name"].split()[-1]): one["nanos"] for one in of["threads"]}
+            longest = dict(sorted(truth.items(), key=lambda it: -it[1])[:5])
+            assert sorted(said.values()) == sorted(longest.values()), f"{found}: {truth}"
+            assert said == {tid: truth[tid] for tid in said} and not of["cut"]
+            assert sum(said.values()) + of["others_nanos"] == sum(truth.values())
+            assert len(said) + of["others"] == len(truth)
+            compared += 1
+        at = found["to"] + 1
+assert compared > 5, f"only {compared} waits for a CPU"
+
 # ---- as the commands say ----
 
 base = int(meta["base"])

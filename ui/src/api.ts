@@ -107,6 +107,18 @@ export interface Slice {
 	facts: [string, string][];
 	to_track: number | null;
 	records: [string, string];
+	/** Of a thread that wanted a CPU: who had the one that it got, or all of the machine if that is not known. */
+	had_cpu?: HadCpu | null;
+}
+
+export interface HadCpu {
+	cpu: number | null;
+	/** Those that had it longest. */
+	threads: { name: string; nanos: number; track: number | null }[];
+	others: number;
+	others_nanos: number;
+	/** Of a long time only the end. */
+	cut: boolean;
 }
 
 /** A part of a critical path. */

@@ -1,7 +1,7 @@
 // The panels below the tracks. All that is of a trace is put in as text, never as HTML: Preact makes text of it.
 
 import type { ComponentChildren } from "preact";
-import type { Change, EventRecord, Frame, Path } from "./api";
+import type { Change, EventRecord, Frame, Path, Slice } from "./api";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Events } from "./events_panel";
 import { Go, Picked, SideName, Sides, value } from "./parts";
@@ -205,11 +205,38 @@ function Details({ state }: { state: State }) {
 							</>,
 						),
 					)}
+					{slice.had_cpu && fact(slice.had_cpu.cpu === null ? "who had the CPUs" : `who had CPU ${slice.had_cpu.cpu}`, <HadCpu state={state} had={slice.had_cpu} at={slice.from} />)}
 				</dl>
 				{slice.records.map((lines, n) => (
 					<Records key={n} title={n === 0 ? "where it begins" : "where it ends"} lines={lines} />
 				))}
 			</div>
+		</>
+	);
+}
+
+/** Which threads had the CPU while one wanted it. */
+function HadCpu({ state, had, at }: { state: State; had: NonNullable<Slice["had_cpu"]>; at: number }) {
+	return (
+		<>
+			{had.threads.map(({ name, nanos, track }) => (
+				<div key={name}>
+					{length(nanos)}{" "}
+					{track === null ? (
+						name
+					) : (
+						<button type="button" class="link" title="go there" onClick={() => state.goTo(track, at)}>
+							{name}
+						</button>
+					)}
+				</div>
+			))}
+			{had.others > 0 && (
+				<div>
+					{length(had.others_nanos)} {count(had.others)} others
+				</div>
+			)}
+			{had.cut && <div>of the end of this time only: there is too much of it</div>}
 		</>
 	);
 }

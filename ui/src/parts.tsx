@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { Side } from "./api";
 import type { State } from "./state";
 import { clean } from "./text";
+import { fits } from "./track_rows";
 import { count } from "./time";
 
 /** Which of two traces: A is the one before. */
@@ -50,8 +51,19 @@ export function value(of: unknown): string {
 /** Which rows reports and lists are of. */
 export function Picked({ state }: { state: State }) {
 	const { picked } = state.choice;
-	if (picked.size === 0) {
+	if (picked.size === 0 && state.search.trim() === "") {
 		return null;
+	}
+	if (picked.size === 0) {
+		const found = () => state.groups.flatMap((group) => group.members.filter((it) => fits(group, it, state.search)).map((it) => it.key));
+		return (
+			<>
+				<span>of all rows</span>
+				<button type="button" onClick={() => state.pick(found(), false)}>
+					only of “{state.search}”
+				</button>
+			</>
+		);
 	}
 	return (
 		<>

@@ -101,6 +101,9 @@ export class PairApi extends Api {
 			from: slice.from + this.shift,
 			to: slice.to + this.shift,
 			to_track: slice.to_track === null ? null : slice.to_track + OTHER,
+			...(slice.had_cpu && {
+				had_cpu: { ...slice.had_cpu, threads: slice.had_cpu.threads.map((it) => ({ ...it, track: it.track === null ? null : it.track + OTHER })) },
+			}),
 		};
 	}
 

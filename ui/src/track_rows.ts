@@ -85,7 +85,7 @@ export function busyOf(track: Track): number {
 }
 
 /**
- * First CPUs, then disks, then the recorded command and what it started, then all others; by falling time on a CPU, then by name and number: the same each time. Of two traces,
+ * First CPUs, then disks, then what was asked for (the recorded command and what it started), then all others; by falling time on a CPU, then by name and number: the same each time. Of two traces,
  * groups of one name are beside each other.
  */
 export function groupsOf(tracks: Track[]): Group[] {
@@ -111,8 +111,12 @@ export function groupsOf(tracks: Track[]): Group[] {
 		member.busy += busyOf(track);
 		group.busy += busyOf(track);
 	}
-	const rank = (group: Group) => (group.key.startsWith("cpus-") ? 0 : /^(disks|counters)/.test(group.key) ? 1 : group.isMine ? 2 : 3);
 	const all = [...groups.values()];
+	// Of a trace that names no command, what was recorded besides who had a CPU is of the processes that were asked for.
+	const hasMine = all.some((group) => group.isMine);
+	const isAsked = (group: Group) =>
+		hasMine ? group.isMine : group.members.some((member) => member.tracks.some((it) => it.kind === "calls" || it.kind === "span" || it.kind === "keyed"));
+	const rank = (group: Group) => (group.key.startsWith("cpus-") ? 0 : /^(disks|counters)/.test(group.key) ? 1 : isAsked(group) ? 2 : 3);
 	for (const group of all) {
 		group.members.sort(
 			(a, b) =>

@@ -39,6 +39,17 @@ test("groups are CPUs first, then by time on a CPU; threads by that, name and nu
 	assert.deepEqual(groupsOf(all), groupsOf([...all].sort((a, b) => a.label.localeCompare(b.label) || a.id - b.id)));
 });
 
+test("without a command, the processes whose calls or spans were recorded are first", () => {
+	const titles = (tracks: Track[]) => groupsOf(tracks).map((group) => group.title);
+	const switches = all.filter((it) => it.kind === "thread" || it.kind === "cpu");
+	assert.deepEqual(titles(switches), ["CPUs", "server", "idle <b>"]);
+	const calls = track("calls", { group: "process-10", title: "idle <b>", label: "main", tid: 10, pid: 10 });
+	assert.deepEqual(titles([...switches, calls]), ["CPUs", "idle <b>", "server"]);
+	// A command that is named is what was asked for, whatever else was recorded.
+	const mine = switches.map((it) => (it.title === "server" ? { ...it, mine: true } : it));
+	assert.deepEqual(titles([...mine, calls]), ["CPUs", "server", "idle <b>"]);
+});
+
 test("the recorded command is first, can be shown alone, and a thread of which nothing is known is no row", () => {
 	const mine = all.map((track) => (track.pid === 20 ? { ...track, mine: true } : track));
 	const groups = groupsOf(mine);

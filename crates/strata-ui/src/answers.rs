@@ -12,8 +12,9 @@ use crate::guests::as_json;
 use crate::item::{Item, Kind, KINDS};
 use crate::item_coding::put_item;
 use crate::lane::Lane;
-use crate::lane_builder::{Track, TrackKind};
+use crate::lane_builder::{Track, TrackKind, SOFTIRQS};
 use crate::model::Model;
+use crate::who_had_cpu::who_had_cpu;
 
 /// Version of the layout of tiles and of all other answers; a page with another version sends requests that do not
 /// exist.
@@ -383,6 +384,26 @@ pub fn sums(model: &Model, base: Base, (from, to): (i64, i64)) -> io::Result<Val
     Ok(json!({ "from": from, "to": to, "threads": rows }))
 }
 
+/// The softirq that finishes requests to disks.
+const DISK_SOFTIRQ: u64 = 4;
+/// What to do where a disk ended a wait and the trace has no requests.
+const DISK_HINT: &str = "is not recorded: strata record -a -k 'default,block_rq_*' shows the requests, and whose they are";
+
+/// Returns the name of a softirq, and what it is of.
+fn softirq(number: u64) -> String {
+    let name = usize::try_from(number).ok().and_then(|at| SOFTIRQS.get(at));
+    let of = match number {
+        1 | 8 => "a timer: ",
+        2 | 3 => "the network: ",
+        DISK_SOFTIRQ => "a disk: ",
+        _ => "",
+    };
+    match name {
+        Some(name) => format!("{of}softirq {number} ({name})"),
+        None => format!("softirq {number}"),
+    }
+}
+
 /// Returns the slice of a track at a time, with its times since 1970 to search for its records.
 ///
 /// # Errors
@@ -404,6 +425,7 @@ pub fn slice(model: &Model, base: Base, track: u32, time: i64) -> io::Result<Opt
         let text = format!("{} {} of {process}", world.thread_name(id), thread_of.tid);
         Some((text, states))
     };
+    let mut had_cpu = None;
     let mut to_track = None;
     let mut link = |number: u64| {
         let found = usize::try_from(number).ok().and_then(who);
@@ -432,7 +454,13 @@ pub fn slice(model: &Model, base: Base, track: u32, time: i64) -> io::Result<Opt
         TrackKind::Disk(..) => facts.push(("bytes", item.extra.to_string())),
         TrackKind::States(thread) => match item.kind {
             Kind::Running | Kind::Woken | Kind::Preempted => {
-                if let Some(cpu) = item.extra.checked_sub(1) {
+                let cpu = item.extra.checked_sub(1);
+                if item.kind != Kind::Running {
+                    let machine = world.threads.get(thread).map_or(0, |it| it.machine);
+                    let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
+                    had_cpu = who_had_cpu(model, machine, cpu, (item.from, item.to))?;
+                }
+                if let Some(cpu) = cpu {
                     let what = if item.kind == Kind::Running { "on CPU" } else { "got CPU" };
                     facts.push((what, cpu.to_string()));
                 }
@@ -450,13 +478,25 @@ pub fn slice(model: &Model, base: Base, track: u32, time: i64) -> io::Result<Opt
                             format!("{text}, or an interrupt while it ran")
                         }
                     }
-                    3 => format!("device, interrupt {number}"),
-                    4 => format!("softirq {number}"),
+                    3 => {
+                        let machine = world.threads.get(thread).map_or(0, |it| it.machine);
+                        let name = world.interrupt_name(machine, number.try_into().unwrap_or(-1));
+                        match name.is_empty() {
+                            true => format!("device, interrupt {number}"),
+                            false => format!("device {name}, interrupt {number}"),
+                        }
+                    }
+                    4 => softirq(number),
                     5 => "a timer".to_owned(),
                     6 => "an interrupt".to_owned(),
                     _ => "the trace does not say".to_owned(),
                 };
                 facts.push(("ended by", text));
+                let is_of_disk = item.extra & 7 == 4 && number == DISK_SOFTIRQ && !timer;
+                let mut tracks = maker.tracks.iter();
+                if is_of_disk && !tracks.any(|track| matches!(track.kind, TrackKind::Disk(..))) {
+                    facts.push(("what the disk did", DISK_HINT.to_owned()));
+                }
             }
             _ => {}
         },
@@ -484,6 +524,7 @@ pub fn slice(model: &Model, base: Base, track: u32, time: i64) -> io::Result<Opt
         "name": maker.names.text(item.name),
         "facts": facts,
         "to_track": to_track,
+        "had_cpu": had_cpu,
     });
     Ok(Some(SliceFound { said, from: item.from, to: item.to, tid }))
 }

@@ -25,6 +25,10 @@ const REST: u32 = 1 << 18;
 /// The most waits for which it is stored that a timer ended them.
 const TIMED_OUT_MAX: usize = 1 << 20;
 
+/// Names of the kernel's softirqs, by number.
+pub const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
 /// The subject of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrackKind {
@@ -367,10 +371,6 @@ impl Observer for Maker {
         from: i64,
         to: i64,
     ) {
-        const SOFTIRQS: [&str; 10] = [
-            "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
-            "RCU",
-        ];
         let machine = world.told.machine;
         let (kind, name) = match which {
             Interrupt::Device(number) => {

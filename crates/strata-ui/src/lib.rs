@@ -58,6 +58,7 @@ mod testing;
 mod tile_cache;
 mod token_file;
 mod waiting_page;
+mod who_had_cpu;
 
 pub use request_guard::Token;
 pub use rights::give_up_root;
