@@ -13,6 +13,7 @@
 //! found, the limit, and what to do. `-q` leaves out what is talk; it never leaves out a warning or a failure.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use strata_text::clean_lines;
@@ -40,11 +41,35 @@ pub fn message(message: &Message) {
         Weight::Failure => AnsiColor::Red.on_default().bold(),
     };
     // A table needs no prefix.
-    if message.text.starts_with("  ") {
-        line(&message.text);
-    } else {
-        line(&format!("{style}strata:{style:#} {}", message.text));
+    let text = match message.text.starts_with("  ") {
+        true => message.text.clone(),
+        false => format!("{style}strata:{style:#} {}", message.text),
+    };
+    match is_journal() {
+        true => line(&with_priority(&text, message.weight)),
+        false => line(&text),
     }
+}
+
+/// Returns true if stderr goes to systemd's journal, which systemd says in JOURNAL_STREAM by the device and number of its file.
+fn is_journal() -> bool {
+    static IS_JOURNAL: OnceLock<bool> = OnceLock::new();
+    *IS_JOURNAL.get_or_init(|| {
+        let Ok(said) = std::env::var("JOURNAL_STREAM") else { return false };
+        let about = rustix::fs::fstat(io::stderr());
+        about.is_ok_and(|about| said == format!("{}:{}", about.st_dev, about.st_ino))
+    })
+}
+
+/// Puts the priority that the journal takes from a line's begin in front of each line.
+fn with_priority(text: &str, weight: Weight) -> String {
+    let priority = match weight {
+        Weight::Talk => 6,
+        Weight::Warning => 4,
+        Weight::Failure => 3,
+    };
+    let lines: Vec<_> = text.lines().map(|line| format!("<{priority}>{line}")).collect();
+    lines.join("\n")
 }
 
 /// Prints a line unchanged, with colours only on a terminal without NO_COLOR.
