@@ -32,6 +32,7 @@ pub mod flame;
 pub mod frames;
 pub mod functions;
 pub mod irq;
+pub mod kernel_locks;
 mod lock_holders;
 mod lock_names;
 pub mod lock_waits;

@@ -7,6 +7,7 @@ mod containers;
 mod fields;
 mod flames;
 mod jobs;
+mod kernel_locks;
 mod mine;
 mod network;
 mod offcpu;

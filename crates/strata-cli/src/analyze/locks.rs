@@ -2,6 +2,9 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use strata_analyze::reports::kernel_locks::{
+    KernelLock, KernelLockCounter, KernelLocksReport, KernelWaiter,
+};
 use strata_analyze::reports::locks::{
     By, LockCounter, LockKind, LockWaits, LocksReport, Long, Row,
 };
@@ -17,7 +20,7 @@ use super::rows::{by, length, name};
 use super::wait_text::{self, what_text};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::{refused, TIMES};
-use crate::units::counted;
+use crate::units::{clean, counted};
 
 /// Limit on the waiters, and on the wakers, that a text lists for one row.
 const BELOW: usize = 3;
@@ -30,6 +33,8 @@ What is counted:
   of a condition variable who signalled it, of pthread_join() the
   thread that has ended. A lock that nobody had to wait for makes no
   system call. Where two processes share a lock, each has its own row.
+  Locks of the kernel are in a table of their own, where the kernel's
+  records of contention are in the trace (-k 'contention_*').
   Of a program recorded with --libc pthread the locks are those of libc,
   with who had them; a futex in such a call is not counted once more.
 ";
@@ -88,7 +93,7 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("locks", BY_OF), stop)?;
     let counter = LockCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
-    let mut counter = (counter, ExecutedProcesses::default());
+    let mut counter = ((counter, KernelLockCounter::new(range)), ExecutedProcesses::default());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit_status::stopped(stop));
     };
@@ -99,7 +104,11 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     };
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
-    let (counter, executed) = counter;
+    let ((counter, of_kernel), executed) = counter;
+    let of_kernel = of_kernel.finish(world, &|label| match label {
+        Some(label) => wanted.has(label),
+        None => !whose.is_any(),
+    });
     let mut report = counter.finish(world, by, &|label| wanted.has(label));
     let mut names = LockNames::read(&reader, &flags.names.options(), executed);
     report.name_locks(world, &mut names, flags.common.rows());
@@ -109,8 +118,8 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
         let (found, all) = (report.longest.len(), report.all.count);
         whose.say_fewer(found, flags.longest, LONGEST_MAX, all, "longest waits");
     }
-    show(&flags.common, "locks", &made, &document(&report, &made, flags))?;
-    let is_empty = report.rows.is_empty();
+    show(&flags.common, "locks", &made, &document(&report, &of_kernel, &made, flags))?;
+    let is_empty = report.rows.is_empty() && of_kernel.rows.is_empty();
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
         is_empty,
@@ -166,7 +175,12 @@ fn who(label: Option<&Label>, is_sure: bool, ended_by: &str, device: Option<&Dev
     }
 }
 
-fn document(report: &LocksReport, made: &Made, flags: &LocksFlags) -> Document {
+fn document(
+    report: &LocksReport,
+    of_kernel: &KernelLocksReport,
+    made: &Made,
+    flags: &LocksFlags,
+) -> Document {
     let all = &report.all;
     let mut document = Document::new(format!(
         "{} for locks in {}, {} all together",
@@ -222,7 +236,54 @@ fn document(report: &LocksReport, made: &Made, flags: &LocksFlags) -> Document {
         }
     }
     document.push(longest(report));
+    if of_kernel.all.count > 0 || of_kernel.incomplete > 0 {
+        document.fact("kernel_incomplete", of_kernel.incomplete);
+        document.push(kernel_locks(of_kernel, flags));
+    }
     document
+}
+
+/// Makes the table of the kernel's own locks.
+fn kernel_locks(report: &KernelLocksReport, flags: &LocksFlags) -> Part {
+    let whom = |waiter: Option<&KernelWaiter>| match waiter.map(|waiter| waiter.label.as_ref()) {
+        None | Some(None) => "not known".to_owned(),
+        Some(Some(label)) if label.tid == Some(0) => "an interrupt of an idle CPU".to_owned(),
+        Some(Some(label)) => name(label),
+    };
+    let lock = |row: &KernelLock| {
+        let machine = row.machine.as_ref().map(|machine| format!("{machine}: "));
+        let machine = clean(&machine.unwrap_or_default());
+        format!("{machine}{} {:#x}", row.kind, row.address)
+    };
+    let columns = Columns::new()
+        .shown("lock", Unit::Text, |row: &KernelLock| lock(row).into())
+        .times(
+            &[
+                ("waits", Figure::Count),
+                ("waited", Figure::Total),
+                ("avg", Figure::Mean),
+                ("p99", Figure::P99),
+                ("longest", Figure::Max),
+            ],
+            |row| &row.waits,
+        )
+        .shown("most by", Unit::Text, |row| whom(row.waiters.first()).into())
+        .some_key("machine", |row| row.machine.clone().into())
+        .key("kind", |row| row.kind.into())
+        .key("name", |row| address(Some(row.address)).into())
+        .nested("waiters", |row| {
+            let one = |waiter: &KernelWaiter| {
+                vec![
+                    ("", waiter.label.as_ref().into()),
+                    ("count", waiter.count.into()),
+                    ("total_ns", waiter.total.into()),
+                    ("max_ns", waiter.max.into()),
+                ]
+            };
+            Value::List(row.waiters.iter().map(one).collect())
+        });
+    let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
+    Part::section("Locks of the kernel", "kernel_locks", columns.rows(shown))
 }
 
 /// Makes the table of those who waited for the locks of the rows, held them, or ended the waits.
