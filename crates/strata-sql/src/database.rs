@@ -231,7 +231,13 @@ impl Database {
             let names = names.query_map((), |row| row.get::<_, String>(0))?;
             let mut columns =
                 self.connection.prepare("SELECT name, type FROM pragma_table_xinfo(?1)")?;
-            let mut all = Vec::new();
+            let of_event = |table: &EventTable| {
+                let columns = table.columns.iter();
+                let columns =
+                    columns.map(|column| (column.name.clone(), column.affinity.to_owned()));
+                Tables { name: table.name.clone(), columns: columns.collect() }
+            };
+            let mut all: Vec<Tables> = self.shared.catalog.tables.iter().map(of_event).collect();
             for name in names {
                 let name = name?;
                 let columns = columns.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::{FromSql, FromSqlResult, Value, ValueRef};
 use rusqlite::vtab::{
-    Context, CreateVTab, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConnection,
-    VTabCursor, VTabKind,
+    Context, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConnection, VTabCursor,
 };
 use rusqlite::{ffi, Connection, Error, Result};
 use strata_ctf::read::TimeRange;
@@ -22,29 +21,28 @@ use crate::row_batch::{RowBatch, ScanCell};
 use crate::scan::{EventScan, RowOrder, ScanRequest};
 use crate::shared_data::Shared;
 
-/// Name of the module in statements that make tables.
-const MODULE: &CStr = c"strata_event";
 /// Letters in a plan that mean that SQLite relies on rows in the order of time, the first or the last record first.
 const ASCENDING: char = 's';
 const DESCENDING: char = 'd';
 /// First of the columns that share one bit in SQLite's mask of needed columns.
 const LAST_BIT: usize = 63;
 
-/// Makes the tables of the catalog, in the schema of temporary tables.
+/// The traces, and the index of a table in the catalog.
+type TableOfTraces = (Arc<Shared>, usize);
+
+/// Makes the tables of the catalog. Each is a module of its own name, whose table SQLite makes when a query first names it:
+/// statements that make tables read the schema again and again, which takes longer than most queries if there are a
+/// thousand events.
 ///
 /// # Errors
 /// SQLite refuses a table, which is a mistake of this crate, whatever the trace contains.
 pub(crate) fn create(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
-    const EVENTS: Module<'_, EventVTab> = Module::read_only_module();
-    connection.create_module(MODULE, &EVENTS, Some(Arc::clone(shared)))?;
-    connection.execute_batch("BEGIN")?;
+    const EVENTS: Module<'_, EventVTab> = Module::eponymous_only_module();
     for (index, table) in shared.catalog.tables.iter().enumerate() {
-        let name = crate::catalog::quoted(&table.name);
-        connection.execute_batch(&format!(
-            "CREATE VIRTUAL TABLE temp.{name} USING strata_event({index})"
-        ))?;
+        let aux = Some((Arc::clone(shared), index));
+        connection.create_module(table.name.as_str(), &EVENTS, aux)?;
     }
-    connection.execute_batch("COMMIT")
+    Ok(())
 }
 
 /// A table of event records.
@@ -116,21 +114,19 @@ impl Condition {
 
 // SAFETY: `EventVTab` is `repr(C)`, and its first member is SQLite's part.
 unsafe impl VTab<'_> for EventVTab {
-    type Aux = Arc<Shared>;
+    type Aux = TableOfTraces;
     type Cursor = EventCursor;
 
     fn connect(
         _: &mut VTabConnection,
-        aux: Option<&Arc<Shared>>,
+        aux: Option<&TableOfTraces>,
         _module: &[u8],
         _database: &[u8],
         _table: &[u8],
-        args: &[&[u8]],
+        _args: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
-        let shared = aux.ok_or_else(|| failed("the module has no traces".to_owned()))?;
-        let index = args.first().and_then(|arg| std::str::from_utf8(arg).ok()?.trim().parse().ok());
-        let index = index.ok_or_else(|| failed("the table has no number".to_owned()))?;
-        let shared = Arc::clone(shared);
+        let (shared, index) = aux.ok_or_else(|| failed("the module has no traces".to_owned()))?;
+        let (shared, index) = (Arc::clone(shared), *index);
         let table = EventVTab { base: ffi::sqlite3_vtab::default(), shared, index };
         let declared = table.table().map(EventTable::declaration);
         let declared = declared.ok_or_else(|| failed(format!("there is no table {index}")))?;
@@ -201,10 +197,6 @@ unsafe impl VTab<'_> for EventVTab {
             row: 0,
         })
     }
-}
-
-impl CreateVTab<'_> for EventVTab {
-    const KIND: VTabKind = VTabKind::Default;
 }
 
 /// Position of a query in a table.
