@@ -1,5 +1,6 @@
-//! A server of a few short pages by HTTP, for monitors. It serves one request at a time, within a short time, and
-//! trusts nothing in it.
+//! A server of a few short pages by HTTP, for monitors. It has one thread, which waits for all connections at the same time:
+//! who asks slowly, takes nothing or says nothing is let go after a short time, and delays nobody. Nothing in a request is
+//! trusted.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,6 +10,8 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 /// Longest request \[byte\]; the longest time for a request and its answer follows.
 const REQUEST_BYTES_MAX: usize = 4096;
+/// The most connections at the same time: the oldest one ends for the next.
+const CONNECTIONS_MAX: usize = 64;
 const REQUEST: Duration = Duration::from_secs(2);
 /// Period at which the server checks whether it is to end.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
@@ -28,7 +31,20 @@ pub struct Page {
 
 /// A server of pages.
 #[derive(Debug)]
-pub struct PageServer(TcpListener);
+pub struct PageServer {
+    listener: TcpListener,
+    /// Longest time of a connection.
+    most: Duration,
+}
+
+/// A connection that has not got all of its answer.
+struct Asking {
+    socket: TcpStream,
+    since: Instant,
+    request: Vec<u8>,
+    /// The answer, once the request is complete, and how much of it was sent.
+    answer: Option<(Vec<u8>, usize)>,
+}
 
 impl PageServer {
     /// Listens at the address.
@@ -38,7 +54,7 @@ impl PageServer {
     pub fn listen(address: SocketAddr) -> io::Result<PageServer> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(PageServer(listener))
+        Ok(PageServer { listener, most: REQUEST })
     }
 
     /// Returns the address at which the server listens.
@@ -46,25 +62,82 @@ impl PageServer {
     /// # Errors
     /// A system call failed.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.listener.local_addr()
     }
 
     /// Answers requests with the page that `page` returns for a path, until `is_over` returns true. `None`: the page
     /// does not exist.
     pub fn serve(&self, page: &dyn Fn(&str) -> Option<Page>, is_over: &dyn Fn() -> bool) {
         let period = Timespec::try_from(LOOK_PERIOD).ok();
+        let mut asking: Vec<Asking> = Vec::new();
         while !is_over() {
-            let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+            let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+            fds.extend(asking.iter().map(|one| {
+                let wanted = if one.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
+                PollFd::new(&one.socket, wanted)
+            }));
             if poll(&mut fds, period.as_ref()).is_err() {
                 continue;
             }
-            match self.0.accept() {
-                // Invalid requests get no answer.
-                Ok((socket, _)) => drop(answer(socket, page)),
+            drop(fds);
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    if asking.len() >= CONNECTIONS_MAX {
+                        asking.remove(0);
+                    }
+                    asking.extend(Asking::new(socket));
+                }
                 Err(error) => pause_after(&error),
             }
+            let now = Instant::now();
+            asking.retain_mut(|one| {
+                let is_late = now.saturating_duration_since(one.since) > self.most;
+                // Invalid requests get no answer.
+                !is_late && one.go_on(page).is_ok_and(|is_done| !is_done)
+            });
         }
     }
+}
+
+impl Asking {
+    fn new(socket: TcpStream) -> io::Result<Asking> {
+        socket.set_nonblocking(true)?;
+        Ok(Asking { socket, since: Instant::now(), request: Vec::new(), answer: None })
+    }
+
+    /// Reads and writes what is possible without waiting. Returns true once all of the answer was sent.
+    fn go_on(&mut self, page: &dyn Fn(&str) -> Option<Page>) -> io::Result<bool> {
+        let mut buffer = [0; 1024];
+        while self.answer.is_none() {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => {
+                    self.request.extend_from_slice(buffer.get(..bytes).unwrap_or_default())
+                }
+                Err(error) if is_passing(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            if self.request.windows(4).any(|four| four == b"\r\n\r\n") {
+                self.answer = Some((answer(&self.request, page).into_bytes(), 0));
+            } else if self.request.len() > REQUEST_BYTES_MAX {
+                return Err(ErrorKind::InvalidData.into());
+            }
+        }
+        let Some((answer, sent)) = &mut self.answer else { return Ok(false) };
+        while let Some(rest) = answer.get(*sent..).filter(|rest| !rest.is_empty()) {
+            match self.socket.write(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(bytes) => *sent += bytes,
+                Err(error) if is_passing(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind())
 }
 
 /// Waits after a connection could not be accepted: where no file can be opened, it stays ready to be, and the next attempts
@@ -76,22 +149,8 @@ pub(crate) fn pause_after(error: &io::Error) {
     }
 }
 
-fn answer(mut socket: TcpStream, page: &dyn Fn(&str) -> Option<Page>) -> io::Result<()> {
-    let until = Instant::now() + REQUEST;
-    socket.set_nonblocking(false)?;
-    socket.set_write_timeout(Some(REQUEST))?;
-    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    while !request.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || request.len() > REQUEST_BYTES_MAX {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        socket.set_read_timeout(Some(left))?;
-        match socket.read(&mut buffer)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            bytes => request.extend_from_slice(buffer.get(..bytes).unwrap_or_default()),
-        }
-    }
+/// Returns the answer to a request that is complete.
+fn answer(request: &[u8], page: &dyn Fn(&str) -> Option<Page>) -> String {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
@@ -114,8 +173,7 @@ fn answer(mut socket: TcpStream, page: &dyn Fn(&str) -> Option<Page>) -> io::Res
         405 => "Method Not Allowed",
         _ => "Service Unavailable",
     };
-    write!(
-        socket,
+    format!(
         "HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
@@ -163,6 +221,38 @@ mod tests {
             assert!(good.starts_with("HTTP/1.1 200") && good.ends_with("it is well\n"), "{good}");
             assert!(none.starts_with("HTTP/1.1 404") && post.starts_with("HTTP/1.1 405"));
             assert_eq!(long, "");
+        });
+    }
+
+    #[test]
+    fn connections_that_say_nothing_or_take_nothing_delay_nobody() {
+        let mut server = PageServer::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        // None of them ends while the test goes on.
+        server.most = Duration::from_secs(3600);
+        let (address, is_over) = (server.address().unwrap(), AtomicBool::new(false));
+        let page = |path: &str| {
+            // More than the system's buffers of the two sockets hold.
+            let body =
+                if path == "/long" { "x".repeat(16 << 20) } else { "it is well\n".to_owned() };
+            Some(Page { status: 200, content_type: "text/plain", body })
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.serve(&page, &|| is_over.load(Ordering::Relaxed)));
+            let mut slow = Vec::new();
+            for said in ["", "GET /"].repeat(10).into_iter().chain(["GET /long HTTP/1.1\r\n\r\n"]) {
+                let mut socket = TcpStream::connect(address).unwrap();
+                socket.write_all(said.as_bytes()).unwrap();
+                slow.push(socket);
+            }
+            let good = ask(address, "GET /health HTTP/1.1\r\n\r\n");
+            assert!(good.ends_with("it is well\n"), "{good}");
+            // Beyond the limit the oldest one ends.
+            let more: Vec<_> =
+                (0..CONNECTIONS_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let ended = slow[0].read(&mut [0; 1]);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(!matches!(ended, Ok(1..)), "{ended:?}");
+            drop(more);
         });
     }
 }
