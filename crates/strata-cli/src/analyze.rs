@@ -145,6 +145,6 @@ mod tests {
             }
         }
         // Those that refuse it.
-        assert_eq!(without, ["threads", "wait", "locks", "cpu", "memory", "summary"]);
+        assert_eq!(without, ["threads", "locks", "cpu", "memory", "summary"]);
     }
 }

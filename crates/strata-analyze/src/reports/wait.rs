@@ -467,7 +467,7 @@ impl Observer for History {
     }
 
     fn span(&mut self, world: &World, span: &Ended) {
-        if span.begin < self.range.from || span.end > self.range.to {
+        if !span.selected || span.begin < self.range.from || span.end > self.range.to {
             return;
         }
         let Some(wanted) = &self.span_name else { return };

@@ -23,7 +23,7 @@ use super::report_text::show;
 use super::rows::{length, name, subject};
 use super::wait_text::{self, wait_text};
 use super::{hidden_threads, irq};
-use crate::reading::selection::{refused, TIMES};
+use crate::reading::selection::SYNTAX;
 use crate::units::{clean, count, counted, size};
 
 /// Limits on the parts that a text lists for one part, and on their nesting depth.
@@ -37,19 +37,19 @@ What it says:
   thread ended that, what this one did meanwhile stands below it, and
   so on. The times below a line add up to it. Interrupts that are not
   recorded are a part of what ran. Of a span, that is the longest of
-  its name; NAME#2 is the next one, and so on; --from and --until
-  choose the time. Of a span that ends in another thread than it began
-  in, the way back begins where it ended. 'perhaps' stands before
-  those who woke nobody if that was an interrupt of which no record
-  tells, and before those for whom these waited. `strata analyze
-  spans` shows which there are.
+  its name; NAME#2 is the next one, and so on; --filter chooses among
+  them, and --from and --until the time. Of a span that ends in
+  another thread than it began in, the way back begins where it ended.
+  'perhaps' stands before those who woke nobody if that was an
+  interrupt of which no record tells, and before those for whom these
+  waited. `strata analyze spans` shows which there are.
 ";
 
 /// Flags of `strata analyze wait`.
 #[derive(Debug, Args)]
 #[command(mut_arg("top", |top| top.help("Only the N longest parts of each part [default: 12 in text, all in JSON]")))]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{TIMES}\n{EXIT_STATUS}"))]
-#[command(mut_arg("filter", refused))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(mut_arg("filter", |filter| filter.help("Of a span's name: only spans of which one end EXPRESSION selects, such as 'trace_id == \"4bf9\"'")))]
 pub struct WaitFlags {
     /// A thread's number or name, or a span's name: 'shop:checkout' of the events shop:checkout_begin and
     /// shop:checkout_end, which is the longest, or with #2 the next one
@@ -69,11 +69,13 @@ pub struct WaitFlags {
 
 /// Makes the report, and returns the exit status.
 pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
-    let instead = "--from and --until, which select a time";
-    flags.common.refuse_filter("wait", "what a thread waited for is none", instead)?;
     let (reader, range) = flags.common.open()?;
     let roles = flags.pairs.roles(&reader);
     let asked = span_of(&roles, &flags.of);
+    if asked.is_none() {
+        let instead = "--from and --until, which select a time, or the name of a span";
+        flags.common.refuse_filter("wait", "what a thread waited for is none", instead)?;
+    }
     let number = asked.map_or(1, |(_, number)| number);
     if number > SPANS_MAX {
         bail!("analyze wait: '{}': only the {SPANS_MAX} longest spans are kept. Use --from and --until", flags.of);
@@ -98,6 +100,9 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
         }
         nothing(match is_span {
             true if number > 1 => "not so many such spans began and ended in this time",
+            true if flags.common.selection.filter().is_some() => {
+                "no such span that the filter selects began and ended in this time"
+            }
             true => "no such span began and ended in this time",
             false => {
                 "no thread of this name or number did anything in this time, and no span is called so. \
