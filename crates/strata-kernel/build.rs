@@ -1,16 +1,34 @@
 //! Compiles the BPF programs of `probe/kernel`, each once for each loss mode, for `src/attach/bpf_objects.rs` to embed.
 //!
+//! ```text
+//! probe/kernel/NAME.bpf.c ── clang, llvm-strip ── NAME.KIND.MODE.bpf.o ─┬─ without lines, deflated ── ….packed
+//!                                                                       └─ names of structures ────── structures
+//! ```
+//!
+//! An object names the line of source of each instruction, which takes more than half of it. Only the log of the
+//! kernel's verifier and debuggers show them, so they are not shipped. What is left is a tenth when it is deflated.
+//!
 //! `CLANG` names the compiler; else the newest of those below that is there. Nothing of this is needed on
 //! the machine that records.
 //!
 //! Cargo runs this anew for each profile and for each compiler driver; what was compiled for one of them is kept in
 //! `target/bpf`, by what clang was given, and taken from there.
 
+use encoding::{essential, All};
+use miniz_oxide::deflate::compress_to_vec;
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{exit, Command, Output};
 use std::sync::Mutex;
+
+/// How type information is read; the rest of the file is for the crate.
+#[allow(dead_code)]
+#[path = "src/discover/btf/encoding.rs"]
+mod encoding;
 
 const PROGRAMS: [&str; 7] =
     ["follow", "hot", "numbers", "sample", "syscalls", "tracepoint", "uprobe"];
@@ -51,6 +69,7 @@ fn main() {
         variants.extend(MODES.map(|mode| (program, mode, kind)));
     }
     let left = Mutex::new(variants.into_iter());
+    let structures = Mutex::new(BTreeSet::new());
     let work = || loop {
         let Some(variant) = left.lock().ok().and_then(|mut left| left.next()) else { return };
         let (program, mode, kind) = variant;
@@ -58,9 +77,19 @@ fn main() {
         let object = out.join(format!("{program}{dot}{kind}.{mode}.bpf.o"));
         if here {
             make(&clang, &version, kept.as_deref(), variant, &object);
+            let mut bytes = std::fs::read(&object).unwrap_or_else(|error| broken(&object, &error));
+            let names =
+                names(&bytes).unwrap_or_else(|| broken(&object, &"it has no type information"));
+            if let Ok(mut structures) = structures.lock() {
+                structures.extend(names);
+            }
+            if remove_lines(&mut bytes).is_none() {
+                broken(&object, &"its table of lines is not as clang writes it");
+            }
+            write(&packed(&object), &pack(&bytes));
         } else {
             // `KernelSession::begin` says so.
-            write(&object);
+            write(&packed(&object), &[]);
         }
     };
     std::thread::scope(|scope| {
@@ -68,6 +97,68 @@ fn main() {
             scope.spawn(work);
         }
     });
+    let names = structures.into_inner().unwrap_or_default();
+    write(&out.join("structures"), names.into_iter().collect::<Vec<_>>().join("\n").as_bytes());
+}
+
+/// Returns the name of what is embedded of the object.
+fn packed(object: &Path) -> PathBuf {
+    object.with_extension("packed")
+}
+
+/// Returns the size of the object, then its bytes deflated.
+fn pack(bytes: &[u8]) -> Vec<u8> {
+    let mut all = Vec::from((bytes.len() as u64).to_le_bytes());
+    all.extend(compress_to_vec(bytes, 9));
+    all
+}
+
+fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut all = [0; 8];
+    all[..BYTES].copy_from_slice(bytes.get(at..at.checked_add(BYTES)?)?);
+    usize::try_from(u64::from_le_bytes(all)).ok()
+}
+
+/// Returns where a section of an ELF file of 64 bits lies in it.
+fn section(elf: &[u8], wanted: &str) -> Option<Range<usize>> {
+    let header = |at: usize| Some(number::<8>(elf, 0x28)? + 64 * at);
+    let place = |header: usize| {
+        let begin = number::<8>(elf, header + 24)?;
+        Some(begin..begin + number::<8>(elf, header + 32)?)
+    };
+    let names = place(header(number::<2>(elf, 0x3e)?)?)?;
+    let is_wanted = |header: &usize| {
+        let name = || elf.get(names.start + number::<4>(elf, *header)?..names.end);
+        let name = name().unwrap_or_default();
+        name.strip_prefix(wanted.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+    };
+    let all = (0..number::<2>(elf, 0x3c)?).filter_map(header);
+    place(all.into_iter().find(is_wanted)?)
+}
+
+/// Returns the names of the structures that the object's programs refer to.
+fn names(elf: &[u8]) -> Option<Vec<String>> {
+    let all = All::read(elf.get(section(elf, ".BTF")?)?)?;
+    let named = all.types.iter().filter(|of| of.is_composite()).filter_map(|of| all.name(of));
+    let names = named.map(essential).filter(|name| !name.is_empty());
+    names.map(|name| String::from_utf8(name.to_vec()).ok()).collect()
+}
+
+/// Overwrites with zeroes the lines in an object's `.BTF.ext`, and the relocations of this section and of `.BTF`, which
+/// libbpf does not use: it takes offsets of instructions as they stand.
+fn remove_lines(elf: &mut [u8]) -> Option<()> {
+    for name in [".rel.BTF", ".rel.BTF.ext"] {
+        if let Some(place) = section(elf, name) {
+            elf.get_mut(place)?.fill(0);
+        }
+    }
+    // The header has its own size at 4, and the place and size of the lines at 16 and 20 (struct btf_ext_header).
+    let header = section(elf, ".BTF.ext")?.start;
+    let begin = header + number::<4>(elf, header + 4)? + number::<4>(elf, header + 16)?;
+    let bytes = number::<4>(elf, header + 20)?;
+    elf.get_mut(begin..begin + bytes)?.fill(0);
+    elf.get_mut(header + 20..header + 24)?.fill(0);
+    Some(())
 }
 
 /// `target/bpf`, where `out` is `target/PROFILE/build/strata-kernel-HASH/out` or a level below; also for a target
@@ -122,9 +213,13 @@ fn fail(message: &str) -> ! {
     exit(1)
 }
 
-fn write(object: &Path) {
-    if let Err(error) = std::fs::write(object, []) {
-        fail(&format!("{}: {error}", object.display()));
+fn broken(file: &Path, error: &dyn Display) -> ! {
+    fail(&format!("{}: {error}", file.display()))
+}
+
+fn write(file: &Path, bytes: &[u8]) {
+    if let Err(error) = std::fs::write(file, bytes) {
+        broken(file, &error);
     }
 }
 

@@ -1,6 +1,12 @@
 //! The programs of `probe/kernel`, compiled with this crate.
+//!
+//! They are embedded deflated (9 MB of objects in 0.7), as `build.rs` packs them, and each is unpacked when it is first
+//! needed. A recording needs four to eight of them, of which each may be opened for many units. What is unpacked stays:
+//! a session that records may be changed at any time.
 
+use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 use strata_abi::kernel::Event;
 use strata_ring::LossMode;
 
@@ -48,10 +54,12 @@ macro_rules! embed {
     ($mode:expr, $name:literal) => {
         match $mode {
             LossMode::Discard => {
-                include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".discard.bpf.o")).as_slice()
+                include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".discard.bpf.packed"))
+                    .as_slice()
             }
             LossMode::Overwrite => {
-                include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".overwrite.bpf.o")).as_slice()
+                include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".overwrite.bpf.packed"))
+                    .as_slice()
             }
         }
     };
@@ -60,7 +68,7 @@ macro_rules! embed {
 /// Embeds an object that writes to no ring, so that one loss mode is enough.
 macro_rules! embed_count {
     ($name:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".count.discard.bpf.o")).as_slice()
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".count.discard.bpf.packed")).as_slice()
     };
 }
 
@@ -120,6 +128,14 @@ impl Object {
 
     /// Returns the object's ELF file; empty if this build does not have it.
     pub(crate) fn bytes(self, mode: LossMode) -> &'static [u8] {
+        static UNPACKED: [[OnceLock<Vec<u8>>; Object::ALL.len()]; 2] =
+            [const { [const { OnceLock::new() }; Object::ALL.len()] }; 2];
+        let mode_at = usize::from(mode == LossMode::Overwrite);
+        UNPACKED[mode_at][self as usize]
+            .get_or_init(|| unpack(self.packed(mode)).unwrap_or_default())
+    }
+
+    fn packed(self, mode: LossMode) -> &'static [u8] {
         match self {
             Object::Follow => embed!(mode, "follow"),
             Object::Hot => embed!(mode, "hot"),
@@ -138,6 +154,61 @@ impl Object {
             Object::CountTracepoint => embed_count!("tracepoint"),
             Object::CountUprobe => embed_count!("uprobe"),
             Object::CountUprobeSleepable => embed_count!("uprobe.sleepable"),
+        }
+    }
+}
+
+/// Unpacks an object: its size, then its bytes deflated. `None` if the build script has packed none.
+fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
+    let (size, deflated) = packed.split_first_chunk::<8>()?;
+    let mut bytes = vec![0; usize::try_from(u64::from_le_bytes(*size)).ok()?];
+    let size = decompress_slice_iter_to_slice(&mut bytes, [deflated].into_iter(), false, true);
+    (size == Ok(bytes.len())).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::{Object as _, ObjectSection};
+
+    /// Returns the part of `.BTF.ext` whose place and size stand in its header at `at`.
+    fn part(ext: &[u8], at: usize) -> &[u8] {
+        let word = |at: usize| u32::from_le_bytes(ext[at..at + 4].try_into().unwrap()) as usize;
+        &ext[word(4) + word(at)..][..word(at + 4)]
+    }
+
+    #[test]
+    fn bytes_when_unpacked_are_an_object_with_functions_and_without_lines() {
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            return;
+        }
+        for mode in [LossMode::Discard, LossMode::Overwrite] {
+            for object in Object::ALL {
+                let file = object::File::parse(object.bytes(mode)).expect("an object");
+                let section = |name| file.section_by_name(name).expect(name).data().unwrap();
+                assert!(part(section(".BTF.ext"), 8).len() > 8, "{object:?}: functions");
+                assert!(part(section(".BTF.ext"), 16).is_empty(), "{object:?}: lines");
+                assert_eq!(section("license"), b"GPL\0", "{object:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_when_read_twice_are_unpacked_once() {
+        let bytes = || Object::Numbers.bytes(LossMode::Discard);
+        assert_eq!(bytes().as_ptr(), bytes().as_ptr());
+    }
+
+    #[test]
+    fn unpack_when_bytes_are_cut_or_of_another_size_gives_nothing() {
+        let packed = Object::Numbers.packed(LossMode::Discard);
+        let size = unpack(packed).expect("an object").len() as u64;
+        for end in 0..packed.len() {
+            assert!(unpack(&packed[..end]).is_none(), "{end}");
+        }
+        for wrong in [0, size - 1, size + 1] {
+            let packed = [&wrong.to_le_bytes(), &packed[8..]].concat();
+            assert!(unpack(&packed).is_none(), "{wrong}");
         }
     }
 }
