@@ -10,7 +10,7 @@ use strata_report::{Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::hidden_threads;
-use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::process_selection::WhoseFlags;
 use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, few, length, subject};
@@ -41,12 +41,8 @@ pub struct CpuFlags {
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
-    /// Only threads of this name or number, and those of processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     /// Parts of the time
     #[arg(long, value_name = "N", default_value_t = COLUMNS,
@@ -75,7 +71,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let instead = "--of NAME|NUMBER, which selects threads";
     flags.common.refuse_filter("cpu", "what a CPU ran is none", instead)?;
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("cpu", BY_OF), stop)?;
+    let whose = flags.whose.read(&reader, "cpu", stop)?;
     let whole = span(&reader).unwrap_or(TimeRange { from: 0, to: 0 });
     let shown = TimeRange { from: range.from.max(whole.from), to: range.to.min(whole.to) };
     let shown = TimeRange { to: shown.to.max(shown.from), ..shown };

@@ -10,7 +10,7 @@ use strata_analyze::short::result_text;
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::process_selection::{WhoseFlags, OF_PROCESSES};
 use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length};
@@ -44,6 +44,7 @@ Devices (--by device):
 /// Flags of `strata analyze files`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(mut_arg("of", |of| of.help(OF_PROCESSES)))]
 pub struct FilesFlags {
     #[command(flatten)]
     common: CommonFlags,
@@ -53,12 +54,8 @@ pub struct FilesFlags {
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
-    /// Only processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     /// Show the N slowest calls, one row for each
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
@@ -88,7 +85,7 @@ enum ByFlag {
 /// Makes the report, and returns the exit status.
 pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("files", BY_OF), stop)?;
+    let whose = flags.whose.read(&reader, "files", stop)?;
     let mut counter = FileCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit_status::stopped(stop));
@@ -218,7 +215,7 @@ fn notes_of_devices(document: &mut Document, report: &FilesReport, flags: &Files
              known, are 'unknown'",
         );
     }
-    match (has(DISK), flags.of.is_some()) {
+    match (has(DISK), flags.whose.has_of()) {
         (true, _) => note("of disks, requests are counted, of all else calls"),
         (false, true) => {}
         (false, false) => note(

@@ -10,7 +10,7 @@ use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::hidden_threads;
-use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::process_selection::WhoseFlags;
 use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, few, length, name};
@@ -21,6 +21,9 @@ use crate::units::{clean, counted};
 /// Limit on the interrupted threads that a text lists for one row.
 const BELOW: usize = 3;
 const LONGEST_MAX: usize = 100_000;
+
+const OF: &str =
+    "Only what interrupted threads of this name or number, and those of processes of this name or number";
 
 const COUNTED: &str = "\
 What is counted:
@@ -35,6 +38,7 @@ What is counted:
 /// Flags of `strata analyze irq`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(mut_arg("of", |of| of.help(OF)))]
 pub struct IrqFlags {
     #[command(flatten)]
     common: CommonFlags,
@@ -43,12 +47,8 @@ pub struct IrqFlags {
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
-    /// Only what interrupted threads of this name or number, and those of processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     /// Show the N longest interrupts, one row for each
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = nr_kept)]
@@ -72,7 +72,7 @@ enum ByFlag {
 /// Makes the report, and returns the exit status.
 pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("irq", BY_OF), stop)?;
+    let whose = flags.whose.read(&reader, "irq", stop)?;
     let mut counter = IrqCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit_status::stopped(stop));

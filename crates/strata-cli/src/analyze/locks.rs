@@ -13,7 +13,7 @@ use strata_analyze::reports::{ExecutedProcesses, Label, LockNames, QUANTILE_ERRO
 use strata_report::{Columns, Document, Figure, Part, Record, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::process_selection::WhoseFlags;
 use super::report_command::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length, name};
@@ -25,6 +25,9 @@ use crate::units::{clean, counted};
 /// Limit on the waiters, and on the wakers, that a text lists for one row.
 const BELOW: usize = 3;
 const LONGEST_MAX: usize = 100_000;
+
+const OF: &str =
+    "Only waits of threads of this name or number, and of those of processes of this name or number";
 
 const COUNTED: &str = "\
 What is counted:
@@ -43,6 +46,7 @@ What is counted:
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{TIMES}\n{EXIT_STATUS}"))]
 #[command(mut_arg("filter", refused))]
+#[command(mut_arg("of", |of| of.help(OF)))]
 pub struct LocksFlags {
     #[command(flatten)]
     common: CommonFlags,
@@ -51,12 +55,8 @@ pub struct LocksFlags {
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
-    /// Only waits of threads of this name or number, and of those of processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     /// Show the N longest waits, one row for each
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
@@ -91,7 +91,7 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let instead = "--of NAME|NUMBER, which selects those who wait";
     flags.common.refuse_filter("locks", "a wait is none", instead)?;
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("locks", BY_OF), stop)?;
+    let whose = flags.whose.read(&reader, "locks", stop)?;
     let counter = LockCounter::new(range, whose.kept(flags.longest, LONGEST_MAX));
     let mut counter = ((counter, KernelLockCounter::new(range)), ExecutedProcesses::default());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {

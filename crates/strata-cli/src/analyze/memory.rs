@@ -10,7 +10,7 @@ use strata_analyze::reports::Label;
 use strata_report::{Columns, Document, Part, Record, Table, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::process_selection::{MineFlags, WantedProcesses, Whose, BY_OF};
+use super::process_selection::{WantedProcesses, WhoseFlags, OF_PROCESSES};
 use super::report_command::{CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{length, name, subject};
@@ -39,16 +39,13 @@ What it is made of:
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SOURCES}\n{TIMES}\n{EXIT_STATUS}"))]
 #[command(mut_arg("filter", refused))]
+#[command(mut_arg("of", |of| of.help(OF_PROCESSES)))]
 pub struct MemoryFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// Only processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     #[command(flatten)]
     names: NamesFlags,
@@ -63,7 +60,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
         );
     }
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("memory", BY_OF), stop)?;
+    let whose = flags.whose.read(&reader, "memory", stop)?;
     let mut counter = MemoryCounter::new(range, flags.names.source(&reader));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit_status::stopped(stop));

@@ -12,7 +12,7 @@ use strata_analyze::reports::{Times, QUANTILE_ERROR};
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::process_selection::{WhoseFlags, OF_PROCESSES};
 use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length};
@@ -44,6 +44,7 @@ What is counted:
 /// Flags of `strata analyze network`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(mut_arg("of", |of| of.help(OF_PROCESSES)))]
 pub struct NetworkFlags {
     #[command(flatten)]
     common: CommonFlags,
@@ -52,12 +53,8 @@ pub struct NetworkFlags {
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
-    /// Only processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     /// Show the N connections that took longest to connect, one row for each
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
@@ -85,7 +82,7 @@ enum ByFlag {
 /// Makes the report, and returns the exit status.
 pub fn run(flags: &NetworkFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("network", BY_OF), stop)?;
+    let whose = flags.whose.read(&reader, "network", stop)?;
     let by = match flags.by {
         ByFlag::Peer => By::Peer,
         ByFlag::Connection => By::Connection,

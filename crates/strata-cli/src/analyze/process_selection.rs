@@ -16,12 +16,39 @@ use crate::units::{count, counted};
 
 /// Advice to use `--of` instead of `--mine`, for reports that have `--of` for threads or processes.
 pub const BY_OF: &str = "Select by --of NAME|NUMBER";
+/// The help text of `--of` in reports on processes.
+pub const OF_PROCESSES: &str = "Only processes of this name or number";
+
 /// The flag `--mine`.
 #[derive(Debug, Args)]
 pub struct MineFlags {
     /// Only the command that was recorded and what it started
     #[arg(long)]
     mine: bool,
+}
+
+/// The flags `--of` and `--mine`. A report in which `--of` selects something else has a help text of its own for it
+/// (`mut_arg`).
+#[derive(Debug, Args)]
+pub struct WhoseFlags {
+    /// Only threads of this name or number, and those of processes of this name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
+    of: Option<String>,
+
+    #[command(flatten)]
+    mine: MineFlags,
+}
+
+impl WhoseFlags {
+    /// Reads from the traces which processes are wanted.
+    pub fn read(&self, reader: &Reader, report: &str, stop: &Stop) -> Result<Whose<'_>> {
+        Whose::read(self.of.as_deref(), &self.mine, reader, (report, BY_OF), stop)
+    }
+
+    /// Returns true if `--of` is given.
+    pub fn has_of(&self) -> bool {
+        self.of.is_some()
+    }
 }
 
 /// The processes that a report is limited to.

@@ -9,7 +9,7 @@ use strata_ctf::read::Reader;
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
 
-use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::process_selection::WhoseFlags;
 use super::report_command::{nothing, CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length};
@@ -40,12 +40,8 @@ pub struct SyscallsFlags {
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
-    /// Only threads of this name or number, and those of processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     /// Show the N slowest one by one, with their arguments
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = nr_kept)]
@@ -72,7 +68,7 @@ enum ByFlag {
 /// Makes the report, and returns the exit status.
 pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
-    let whose = Whose::read(flags.of.as_deref(), &flags.mine, &reader, ("syscalls", BY_OF), stop)?;
+    let whose = flags.whose.read(&reader, "syscalls", stop)?;
     let mut counter = SyscallCounter::new(range, whose.kept(flags.slowest, SLOWEST_MAX));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit_status::stopped(stop));

@@ -11,7 +11,7 @@ use strata_report::{Columns, Document, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::hidden_threads;
-use super::process_selection::{MineFlags, Whose, BY_OF};
+use super::process_selection::{Whose, WhoseFlags};
 use super::report_command::{say_blind, CommonFlags, Made, NamesFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length, name, subject};
@@ -52,12 +52,8 @@ pub struct ThreadsFlags {
     #[arg(long, value_enum, default_value_t)]
     pub by: ByFlag,
 
-    /// Only threads of this name or number, and those of processes of this name or number
-    #[arg(long, value_name = "NAME|NUMBER")]
-    of: Option<String>,
-
     #[command(flatten)]
-    mine: MineFlags,
+    whose: WhoseFlags,
 
     /// Show the N longest times that a thread wanted a CPU, with --by stack that it was blocked
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = nr_kept)]
@@ -70,7 +66,7 @@ pub struct ThreadsFlags {
 impl ThreadsFlags {
     /// Returns the threads that `--of` and `--mine` select.
     pub fn whose(&self, reader: &Reader, stop: &Stop) -> Result<Whose<'_>> {
-        Whose::read(self.of.as_deref(), &self.mine, reader, ("threads", BY_OF), stop)
+        self.whose.read(reader, "threads", stop)
     }
 
     /// Returns the limit on the delays that are listed.
