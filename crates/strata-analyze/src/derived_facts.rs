@@ -13,7 +13,7 @@
 //!
 //! - A record's thread is found by its number, by the thread that its CPU ran, or by its trace if that is of one
 //!   process.
-//! - A process has the control group that the state dump or a move says, else that of its nearest ancestor with one.
+//! - Control groups of processes over time are the timeline's ([`World::control_groups_of`]), for reports as well.
 //! - Lengths are kept by the place of the record at *each* end, so that both ends of a call pass a filter together.
 //!
 //! Numbers of changes and lengths are limited. What had no room is counted, and the command says that its answer may
@@ -29,8 +29,8 @@ use strata_ctf::read::{
 use strata_filter::Filter;
 use strata_model::schema::{self, Schema};
 use strata_timeline::{
-    is_kernel, kernel_name, Call, CallEnd, Name, NumberedEnd, Observer, Sources, Span, ThreadId,
-    Timeline, Whose, World,
+    is_kernel, kernel_name, Call, CallEnd, ControlGroup, GroupIndex, Name, NumberedEnd, Observer,
+    Sources, Span, ThreadId, Timeline, Whose, World,
 };
 
 use crate::command_descendants::threads_told_of;
@@ -44,8 +44,6 @@ const CHANGES_MAX: usize = 1 << 22;
 const DURATIONS_MAX: usize = 1 << 21;
 /// The most spans that may be open at one time.
 const OPEN_MAX: usize = 1 << 18;
-/// The most ancestors of a process that are searched for its control group.
-const PARENTS_MAX: usize = 64;
 /// The most bytes that the kernel keeps of a thread's name.
 const COMM_BYTES: usize = 15;
 /// The number that stands for no thread.
@@ -138,12 +136,6 @@ fn at<T: Copy>(all: &[From<T>], time: i64) -> Option<T> {
     next.checked_sub(1).and_then(|last| all.get(last)).map(|one| one.what)
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct ControlGroup {
-    path: Box<[u8]>,
-    container: Box<[u8]>,
-}
-
 /// The process, names and control groups of a thread, over time.
 #[derive(Clone, Debug, Default)]
 struct ThreadFacts {
@@ -152,7 +144,8 @@ struct ThreadFacts {
     /// The index of the process' first thread.
     home: u32,
     names: Vec<From<u32>>,
-    groups: Vec<From<u32>>,
+    /// Indexes of [`DerivedFacts::groups`]; only first threads of processes have them.
+    groups: Vec<From<GroupIndex>>,
     machine: u8,
     is_wanted: bool,
 }
@@ -167,7 +160,7 @@ pub struct DerivedFacts {
     threads: Vec<ThreadFacts>,
     texts: Vec<Box<[u8]>>,
     groups: Vec<ControlGroup>,
-    groups_by_id: HashMap<(u8, i64), u32>,
+    groups_by_number: HashMap<(u8, i64), GroupIndex>,
     /// The machine of each stream, by the stream's index.
     machines: Vec<u8>,
     idle: Vec<Box<[u8]>>,
@@ -332,7 +325,7 @@ impl DerivedFacts {
     fn group(&self, thread: &ThreadFacts, event: &Event<'_>) -> Option<&ControlGroup> {
         let field = self.fields.get(event.class().index())?.cgroup.as_ref();
         let id = field.and_then(|field| event.integer(field));
-        let of_record = id.and_then(|id| self.groups_by_id.get(&(thread.machine, id)));
+        let of_record = id.and_then(|id| self.groups_by_number.get(&(thread.machine, id)));
         let time = event.time().unwrap_or(i64::MAX);
         let found = of_record.copied().or_else(|| {
             let home = self.threads.get(usize::try_from(thread.home).ok()?)?;
@@ -389,8 +382,6 @@ pub fn may_have(schema: &Schema, class: &schema::EventClass, word: DerivedWord) 
 
 /// The state dump's event that says in which control group a process is.
 const PROCESS_GROUP: &str = "lttng_statedump_process_cgroup";
-/// The event of a process that is moved to another control group.
-const MOVED: &str = "cgroup_attach_task";
 
 /// Returns true for an event that begins a span, false for one that ends a span, and `None` for all others.
 fn is_span_end(event: &str) -> Option<bool> {
@@ -411,13 +402,6 @@ enum RecordRole {
     Span {
         begins: bool,
     },
-    /// A statement that a process is in a control group, or is moved to one.
-    Group {
-        pid: FieldRef,
-        path: FieldRef,
-        id: Option<FieldRef>,
-        container: Option<FieldRef>,
-    },
     Other,
 }
 
@@ -427,16 +411,6 @@ impl RecordRole {
         let call = call.or(CallEnd::is_of_any(class.name()).then_some(false));
         if let Some(begins) = call.or_else(|| NumberedEnd::begins(class.name())) {
             return RecordRole::Call { begins };
-        }
-        let find = |name| class.find_in(Scope::Payload, name);
-        let group = match kernel_name(class.name()) {
-            PROCESS_GROUP => find("pid").zip(find("path")).map(|found| (found, "cgroup_id")),
-            MOVED => find("pid").zip(find("dst_path")).map(|found| (found, "dst_id")),
-            _ => None,
-        };
-        if let Some(((pid, path), id)) = group {
-            let container = find("container");
-            return RecordRole::Group { pid, path, id: find(id), container };
         }
         is_span_end(class.name()).map_or(RecordRole::Other, |begins| RecordRole::Span { begins })
     }
@@ -465,8 +439,6 @@ struct Collector<'a> {
     /// The thread and the length of the call that the present record ends.
     ended_call: Option<(ThreadId, u64)>,
     ended_spans: Vec<(SpanBegin, u64)>,
-    moved: Vec<(u8, i64, From<u32>)>,
-    group_of: HashMap<ControlGroup, u32>,
 }
 
 impl Collector<'_> {
@@ -555,45 +527,6 @@ impl Collector<'_> {
         }
     }
 
-    fn grouped(&mut self, event: &Event<'_>, machine: u8, time: i64) {
-        let Some(RecordRole::Group { pid, path, id, container }) =
-            self.roles.get(event.class().index())
-        else {
-            return;
-        };
-        let text = |field: &FieldRef| match event.value(field) {
-            Some(strata_ctf::read::Value::Text(text)) => text.into(),
-            _ => Box::<[u8]>::default(),
-        };
-        let (Some(pid), path) = (event.integer(pid), text(path)) else { return };
-        let container = container.as_ref().map(text).unwrap_or_default();
-        let id = id.as_ref().and_then(|id| event.integer(id));
-        let is_dump = event.class().name() == PROCESS_GROUP;
-        if self.nr_changes >= CHANGES_MAX {
-            self.facts.left_out += 1;
-            return;
-        }
-        self.nr_changes += 1;
-        let groups = &mut self.facts.groups;
-        // A move does not say the container: an earlier record of the same path may have.
-        let known = self.facts.groups_by_id.get(&(machine, id.unwrap_or(-1))).copied();
-        let group = match known.filter(|_| !is_dump) {
-            Some(known) => known,
-            None => {
-                let group = ControlGroup { path, container };
-                *self.group_of.entry(group.clone()).or_insert_with(|| {
-                    groups.push(group);
-                    index(groups.len() - 1)
-                })
-            }
-        };
-        if let Some(id) = id {
-            self.facts.groups_by_id.entry((machine, id)).or_insert(group);
-        }
-        let from = if is_dump { i64::MIN } else { time };
-        self.moved.push((machine, pid, From { from, what: group }));
-    }
-
     fn finish(mut self, world: &World, of: Option<WantedOf<'_>>) -> DerivedFacts {
         let mut facts = std::mem::take(&mut self.facts);
         let mut texts: HashMap<Name, u32> = HashMap::new();
@@ -622,12 +555,16 @@ impl Collector<'_> {
                 known.drain(..first);
                 known.iter_mut().take(1).for_each(|name| name.from = i64::MIN);
             }
+            let groups = match self.has_groups && world.process_of(id) == id {
+                true => world.control_groups_of(id),
+                false => Vec::new(),
+            };
             facts.threads.push(ThreadFacts {
                 tid: thread.tid.into(),
                 pid: main.map(|main| main.tid.into()),
                 home: index(world.process_of(id).index()),
                 names: known,
-                groups: Vec::new(),
+                groups: groups.into_iter().map(|(from, what)| From { from, what }).collect(),
                 machine: thread.machine,
                 is_wanted: of.is_some_and(|of| Label::thread(world, id).is_of(of.words)),
             });
@@ -645,47 +582,11 @@ impl Collector<'_> {
         let nr_cpus = cpus.max().map_or(0, |cpu| cpu.saturating_add(1)).clamp(IDLE_NAMES, 1 << 13);
         facts.idle = (0..nr_cpus).map(|cpu| format!("swapper/{cpu}").into_bytes().into()).collect();
         if self.has_groups {
-            self.inherit(&mut facts, world);
+            facts.groups = world.control_groups.all().to_vec();
+            facts.groups_by_number = world.control_groups.by_number().clone();
+            facts.left_out += world.control_groups.left_out();
         }
         facts
-    }
-
-    /// Fills in the control groups of processes: the recorded ones, or else those of the parents.
-    fn inherit(&mut self, facts: &mut DerivedFacts, world: &World) {
-        let mut told: HashMap<(u8, i64), Vec<From<u32>>> = HashMap::new();
-        for (machine, pid, group) in std::mem::take(&mut self.moved) {
-            told.entry((machine, pid)).or_default().push(group);
-        }
-        told.values_mut().for_each(|groups| groups.sort_by_key(|group| group.from));
-        for (id, thread) in world.threads.iter() {
-            if world.process_of(id) != id {
-                continue;
-            }
-            let number = (thread.machine, i64::from(thread.tid));
-            let born = thread.born.unwrap_or(i64::MIN);
-            let mut own: Vec<From<u32>> = told.get(&number).cloned().unwrap_or_default();
-            // What was told of a number before its present owner began was another's.
-            own.retain(|group| group.from >= born || thread.born.is_none());
-            let (mut at_birth, mut child) = (None, id);
-            for _ in 0..PARENTS_MAX {
-                let Some(it) = world.threads.get(child) else { break };
-                let Some((parent, born)) = it.parent.zip(it.born) else { break };
-                let parent = world.process_of(parent);
-                let Some(of) = world.threads.get(parent) else { break };
-                let groups = told.get(&(of.machine, i64::from(of.tid)));
-                at_birth = groups.and_then(|groups| at(groups, born));
-                if at_birth.is_some() || parent == child {
-                    break;
-                }
-                child = parent;
-            }
-            if let Some(what) = at_birth {
-                own.insert(0, From { from: born, what });
-            }
-            if let Some(facts) = facts.threads.get_mut(id.index()) {
-                facts.groups = own;
-            }
-        }
     }
 }
 
@@ -728,9 +629,6 @@ impl Observer for Collector<'_> {
             self.named(world, who, event, time);
         }
         self.measure(event, who, time);
-        if self.has_groups {
-            self.grouped(event, machine, time);
-        }
         self.ended_call = None;
         self.ended_spans.clear();
     }

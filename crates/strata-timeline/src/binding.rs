@@ -204,6 +204,8 @@ enum BindingKind {
         process: FieldRef,
         path: FieldRef,
         container: Option<FieldRef>,
+        number: Option<FieldRef>,
+        is_move: bool,
     },
 }
 
@@ -582,11 +584,15 @@ impl Binding {
             BindingKind::Named { tid, name } => {
                 Fact::Named { tid: number(tid)?, name: RecordText::Of(event, name) }
             }
-            BindingKind::Group { process, path, container } => Fact::Group {
-                process: number(process)?,
-                path: RecordText::Of(event, path),
-                container: text(container),
-            },
+            BindingKind::Group { process, path, container, number: of_group, is_move } => {
+                Fact::Group {
+                    process: number(process)?,
+                    path: RecordText::Of(event, path),
+                    container: text(container),
+                    number: of_group.as_ref().and_then(|field| event.integer(field)),
+                    is_move: *is_move,
+                }
+            }
         })
     }
 }
@@ -782,10 +788,16 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             process: find("pid")?,
             path: find("path")?,
             container: find("container"),
+            number: find("cgroup_id"),
+            is_move: false,
         },
-        "cgroup_attach_task" => {
-            BindingKind::Group { process: find("pid")?, path: find("dst_path")?, container: None }
-        }
+        "cgroup_attach_task" => BindingKind::Group {
+            process: find("pid")?,
+            path: find("dst_path")?,
+            container: None,
+            number: find("dst_id"),
+            is_move: true,
+        },
         "strata:thread_name" => return named(class),
         // Where it says no thread, it is the one that makes the record.
         "task_rename" => BindingKind::Named {

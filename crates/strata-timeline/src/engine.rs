@@ -170,8 +170,8 @@ impl Engine {
                 let thread = self.thread(spot.machine, tid, seen);
                 return thread.into_iter().for_each(|thread| self.name(thread, name));
             }
-            Fact::Group { process, path, container } => {
-                return self.grouped(spot, process, [path, container], seen);
+            Fact::Group { process, path, container, number, is_move } => {
+                return self.grouped(spot, process, [path, container], (number, is_move), seen);
             }
             Fact::Whose => return self.whose(spot, seen),
             Fact::Program { tid, process, name } => {
@@ -898,7 +898,6 @@ impl Engine {
         }
         seen.known(&self.world, child_id);
         let is_process = process.map(|process| process == child);
-        self.world.inherit_group(child_id);
         descriptor_files::fork(&mut self.world, parent, child_id, is_process);
         self.give(spot.machine, child, child_id, true);
     }

@@ -543,6 +543,9 @@ pub(crate) enum Fact<'a> {
         path: RecordText<'a>,
         /// The container for which the group is; empty if it is for none, or the record does not say.
         container: RecordText<'a>,
+        /// The number of the group, if the record has it.
+        number: Option<i64>,
+        is_move: bool,
     },
     /// A span begins or ends.
     Span(SpanMark<'a>),

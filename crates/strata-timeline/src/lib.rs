@@ -66,6 +66,7 @@
 mod binding;
 mod calls;
 mod causes;
+mod control_groups;
 mod counters;
 mod descriptor_files;
 mod descriptor_steps;
@@ -98,6 +99,7 @@ mod world;
 
 pub use binding::{is_descriptor, is_path};
 pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
+pub use control_groups::{ControlGroup, ControlGroups, GroupIndex};
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
 pub use descriptor_steps::{has_dump, Step, StepPlan, Steps};
 pub use first_descriptor_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use crate::calls::Calls;
+use crate::control_groups::{ControlGroups, GroupIndex, Statement};
 use crate::descriptors::{Descriptors, OpenedFor, TableId};
 use crate::hidden_threads::{Hidden, HiddenThread};
 use crate::id::ThreadId;
@@ -16,8 +17,6 @@ use crate::threads::{Thread, Threads, WorkingFolder};
 
 /// The most names of interrupts, and the most names of disks, that are kept.
 const DEVICES_MAX: usize = 1 << 14;
-/// The most processes whose control groups are kept.
-const CONTAINED_MAX: usize = 1 << 18;
 /// The most ancestors of a process that are searched for a control group.
 const PARENTS_MAX: usize = 64;
 /// The number of the thread whose children are the kernel's own threads.
@@ -56,10 +55,8 @@ pub struct World {
     unsure: Vec<u8>,
     interrupts: HashMap<(u8, i32), Name>,
     disks: HashMap<(u8, u32), Name>,
-    /// The containers of control groups, by path.
-    containers: HashMap<(u8, Name), Name>,
-    /// The containers of processes, as far as records say them.
-    contained: HashMap<ThreadId, Name>,
+    /// Where processes are, as far as records say it.
+    pub control_groups: ControlGroups,
 }
 
 /// What stays known of threads and devices when a trace was read to its end, to be kept in another place.
@@ -110,15 +107,6 @@ pub enum Blind {
     NoSwitches,
     /// The kernel's records of switches do not say the CPU.
     NoCpus,
-}
-
-/// Returns the part of a control group's path by which people know it: its innermost unit (`ssh.service`, `session-3.scope`), else the
-/// last folder; `/` of the root.
-fn unit_of(path: &[u8]) -> &[u8] {
-    let mut parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
-    let is_unit = |part: &&[u8]| part.ends_with(b".service") || part.ends_with(b".scope");
-    let unit = parts.clone().rfind(is_unit).or_else(|| parts.next_back());
-    unit.unwrap_or(b"/")
 }
 
 impl World {
@@ -296,55 +284,46 @@ impl World {
         }
     }
 
-    /// Notes the control group of a process, and the container that the group is for; empty if the record does not say.
-    pub(crate) fn group(&mut self, process: ThreadId, path: &[u8], container: &[u8]) {
-        let machine = self.threads.get(process).map_or(0, |thread| thread.machine);
-        let path_name = self.names.of(path);
-        let known = self.containers.get(&(machine, path_name)).copied();
-        let name = match known.filter(|_| container.is_empty()) {
-            Some(known) => known,
-            None if container.is_empty() => self.names.of(unit_of(path)),
-            None => self.names.of(container),
-        };
-        // A process that moves says no container: an earlier record of the same path may have.
-        if self.containers.len() < DEVICES_MAX && path_name.is_some() {
-            self.containers.insert((machine, path_name), name);
-        }
-        self.contain(process, name);
+    /// Notes where a process is from a time on.
+    pub(crate) fn group(&mut self, process: ThreadId, said: &Statement<'_>) {
+        self.control_groups.note(process, said, &mut |text| self.names.of(text));
     }
 
-    /// Notes that a new process is where its parent is now: the parent may move later, and alone. A new thread of a process that
-    /// is there already changes nothing.
-    pub(crate) fn inherit_group(&mut self, child: ThreadId) {
-        let parent = self.threads.get(child).and_then(|thread| thread.parent);
-        let name = parent.and_then(|parent| self.container(parent));
-        if let Some(name) = name.filter(|_| self.process_of(child) == child) {
-            self.contain(child, name);
-        }
-    }
-
-    fn contain(&mut self, process: ThreadId, name: Name) {
-        if self.contained.len() < CONTAINED_MAX || self.contained.contains_key(&process) {
-            self.contained.insert(process, name);
-        }
-    }
-
-    /// Returns the name of the container in which a thread's process is, or of the systemd unit or other control group if it is in no
-    /// container. Without a record it is that of the nearest ancestor. `None`: no record says it.
+    /// Returns the control group of a thread's process at a time \[ns since 1970\]. Without a record of the process it is
+    /// that of the nearest ancestor, at the time when the next one of its descendants began. `None`: no record says it.
     #[must_use]
-    pub fn container(&self, thread: ThreadId) -> Option<Name> {
+    pub fn control_group(&self, thread: ThreadId, mut time: i64) -> Option<GroupIndex> {
         let mut process = self.process_of(thread);
         for _ in 0..PARENTS_MAX {
-            if let Some(name) = self.contained.get(&process) {
-                return Some(*name);
+            if let Some(group) = self.control_groups.at(process, time) {
+                return Some(group);
             }
-            let parent = self.process_of(self.threads.get(process)?.parent?);
+            let child = self.threads.get(process)?;
+            let parent = self.process_of(child.parent?);
             if parent == process {
                 return None;
             }
+            time = time.min(child.born.unwrap_or(time));
             process = parent;
         }
         None
+    }
+
+    /// Returns the control groups of a process over time: from when on it was in which, in the order of time.
+    #[must_use]
+    pub fn control_groups_of(&self, process: ThreadId) -> Vec<(i64, GroupIndex)> {
+        let born = self.threads.get(process).and_then(|thread| thread.born).unwrap_or(i64::MIN);
+        let own = self.control_groups.own(process);
+        let at_birth = self.control_group(process, born).map(|group| (born, group));
+        at_birth.into_iter().chain(own.iter().copied().filter(|(from, _)| *from > born)).collect()
+    }
+
+    /// Returns the name of the container in which a thread's process is at the end, or of the systemd unit or other control group if
+    /// it is in no container. `None`: no record says it.
+    #[must_use]
+    pub fn container(&self, thread: ThreadId) -> Option<Name> {
+        let group = self.control_group(thread, i64::MAX)?;
+        self.control_groups.all().get(group as usize).map(|group| group.shown)
     }
 
     pub(crate) fn opened(&self, thread: ThreadId, descriptor: i32) -> Option<OpenedFor> {

@@ -2,6 +2,7 @@
 //! takes names of devices and control groups from state dumps.
 
 use super::Engine;
+use crate::control_groups::Statement;
 use crate::descriptor_files;
 use crate::facts::RecordText;
 use crate::facts::Spot;
@@ -38,12 +39,16 @@ impl Engine {
         spot: Spot,
         process: i64,
         [path, container]: [RecordText<'_>; 2],
+        (number, is_move): (Option<i64>, bool),
         seen: &mut O,
     ) {
         let Some(who) = self.thread(spot.machine, process, seen) else { return };
         let (path, container) = (path.bytes(), container.bytes());
         let (path, container) = (path.unwrap_or_default(), container.unwrap_or_default());
-        self.world.group(who, &path, &container);
+        let from = if is_move { spot.time } else { i64::MIN };
+        let machine = spot.machine;
+        let said = Statement { machine, path: &path, container: &container, number, from };
+        self.world.group(who, &said);
     }
 
     /// Gives a thread that existed before the first record its process and its descriptors.

@@ -1,0 +1,218 @@
+//! The control groups of processes over time, and what each group is for.
+//!
+//! ```text
+//! state dump ──┐                     ┌── of a group's number, which a record may have as a context
+//!              ├── ControlGroups ────┼── of a process at a time: filters ask so for each record
+//! move ────────┘                     └── of a process at the end: reports have rows by container
+//! ```
+//!
+//! A state dump says where a process is, and that it was there from the begin. A move says where it is from then on. A
+//! process without such a record is where its nearest ancestor was when the one began that descends from it: a parent
+//! may move later, and alone. [`World::control_group`](crate::World::control_group) walks the ancestors, since only the
+//! world knows them.
+//!
+//! A group is known by its path on its machine. A dump says the container for which it is; a move does not, and a group
+//! of that path may be known from a dump.
+
+use std::collections::HashMap;
+
+use crate::id::ThreadId;
+use crate::names::Name;
+
+/// The most control groups that are kept.
+const GROUPS_MAX: usize = 1 << 16;
+/// The most bytes of a path that are kept.
+const PATH_BYTES_MAX: usize = 4096;
+/// The most statements about processes that are kept.
+const CHANGES_MAX: usize = 1 << 20;
+
+/// A control group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlGroup {
+    /// Its path, as the kernel shows it.
+    pub path: Box<[u8]>,
+    /// The container for which it is; empty if it is for none, or no record says it.
+    pub container: Box<[u8]>,
+    /// What people know it by: the container, the systemd unit, or the last folder of the path.
+    pub shown: Name,
+}
+
+/// The index of a group in [`ControlGroups::all`].
+pub type GroupIndex = u32;
+
+/// What a record says of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statement<'r> {
+    pub(crate) machine: u8,
+    pub(crate) path: &'r [u8],
+    pub(crate) container: &'r [u8],
+    /// The number of the group, if the record has it.
+    pub(crate) number: Option<i64>,
+    /// From when on the process is there \[ns since 1970\]; [`i64::MIN`] in a state dump.
+    pub(crate) from: i64,
+}
+
+/// The control groups of all machines.
+#[derive(Clone, Debug, Default)]
+pub struct ControlGroups {
+    all: Vec<ControlGroup>,
+    /// The latest group of a machine and path.
+    by_path: HashMap<(u8, Box<[u8]>), GroupIndex>,
+    by_number: HashMap<(u8, i64), GroupIndex>,
+    /// Where a process is from a time on, in the order of time.
+    of_processes: HashMap<ThreadId, Vec<(i64, GroupIndex)>>,
+    nr_changes: usize,
+    left_out: u64,
+}
+
+impl ControlGroups {
+    /// Returns all groups, in the order of their indexes.
+    #[must_use]
+    pub fn all(&self) -> &[ControlGroup] {
+        &self.all
+    }
+
+    /// Returns the indexes of groups by their machine and number.
+    #[must_use]
+    pub fn by_number(&self) -> &HashMap<(u8, i64), GroupIndex> {
+        &self.by_number
+    }
+
+    /// Returns the number of statements for which there was no room.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Notes where a process is. `name` gives what a group is shown by its number.
+    pub(crate) fn note(
+        &mut self,
+        process: ThreadId,
+        said: &Statement<'_>,
+        name: &mut dyn FnMut(&[u8]) -> Name,
+    ) {
+        let group = self.group(said, name).filter(|_| self.nr_changes < CHANGES_MAX);
+        let Some(group) = group else {
+            self.left_out += 1;
+            return;
+        };
+        self.nr_changes += 1;
+        if let Some(number) = said.number {
+            self.by_number.entry((said.machine, number)).or_insert(group);
+        }
+        let own = self.of_processes.entry(process).or_default();
+        let at = own.partition_point(|(from, _)| *from <= said.from);
+        own.insert(at, (said.from, group));
+    }
+
+    fn group(
+        &mut self,
+        said: &Statement<'_>,
+        name: &mut dyn FnMut(&[u8]) -> Name,
+    ) -> Option<GroupIndex> {
+        let path = said.path.get(..PATH_BYTES_MAX).unwrap_or(said.path);
+        let key = (said.machine, Box::from(path));
+        if let Some(known) = self.by_path.get(&key) {
+            let group = self.all.get(*known as usize)?;
+            if said.container.is_empty() || *group.container == *said.container {
+                return Some(*known);
+            }
+        }
+        let index = u32::try_from(self.all.len()).ok().filter(|_| self.all.len() < GROUPS_MAX)?;
+        let shown = if said.container.is_empty() { unit_of(path) } else { said.container };
+        let shown = name(shown);
+        self.all.push(ControlGroup { path: path.into(), container: said.container.into(), shown });
+        self.by_path.insert(key, index);
+        Some(index)
+    }
+
+    /// Returns what records say of the process itself: groups, and from when on it is there, in the order of time.
+    pub(crate) fn own(&self, process: ThreadId) -> &[(i64, GroupIndex)] {
+        self.of_processes.get(&process).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the group in which the process itself is said to be at a time.
+    pub(crate) fn at(&self, process: ThreadId, time: i64) -> Option<GroupIndex> {
+        let own = self.own(process);
+        let next = own.partition_point(|(from, _)| *from <= time);
+        own.get(next.checked_sub(1)?).map(|(_, group)| *group)
+    }
+}
+
+/// Returns the part of a control group's path by which people know it: its innermost unit (`ssh.service`, `session-3.scope`), else the
+/// last folder; `/` of the root.
+fn unit_of(path: &[u8]) -> &[u8] {
+    let mut parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+    let is_unit = |part: &&[u8]| part.ends_with(b".service") || part.ends_with(b".scope");
+    let unit = parts.clone().rfind(is_unit).or_else(|| parts.next_back());
+    unit.unwrap_or(b"/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::Thread;
+    use crate::World;
+
+    fn said<'r>(path: &'r str, container: &'r str, from: i64) -> Statement<'r> {
+        let (path, container) = (path.as_bytes(), container.as_bytes());
+        Statement { machine: 0, path, container, number: None, from }
+    }
+
+    fn process(world: &mut World, tid: i32, parent: Option<ThreadId>, born: i64) -> ThreadId {
+        let mut thread = Thread::new(0, tid, 0, 0);
+        (thread.parent, thread.born) = (parent, parent.map(|_| born));
+        let id = world.threads.add(thread).expect("room for a thread");
+        world.threads.get_mut(id).expect("the thread").main = Some(id);
+        id
+    }
+
+    fn shown(world: &World, process: ThreadId, time: i64) -> String {
+        let group = world.control_group(process, time);
+        let group = group.map(|group| world.control_groups.all()[group as usize].shown);
+        group.map_or_else(|| "nowhere".to_owned(), |name| world.names.text(name))
+    }
+
+    #[test]
+    fn group_when_a_process_moves_is_that_of_the_time() {
+        let mut world = World::default();
+        let one = process(&mut world, 5, None, 0);
+        world.group(one, &said("/b.service", "", 40));
+        // The dump comes later, and says where it was from the begin.
+        world.group(one, &said("/pods/a", "web", i64::MIN));
+        world.group(one, &said("/pods/a", "", 60));
+        let all = [0, 39, 40, 59, 60, i64::MAX].map(|time| shown(&world, one, time));
+        assert_eq!(all, ["web", "web", "b.service", "b.service", "web", "web"]);
+        assert_eq!(world.control_groups_of(one).len(), 3);
+        assert_eq!(world.control_groups.all().len(), 2, "a move to a known path adds none");
+    }
+
+    #[test]
+    fn group_when_only_an_ancestor_has_one_is_that_at_the_birth() {
+        let mut world = World::default();
+        let parent = process(&mut world, 5, None, 0);
+        let child = process(&mut world, 6, Some(parent), 30);
+        let grandchild = process(&mut world, 7, Some(child), 70);
+        world.group(parent, &said("/a.service", "", i64::MIN));
+        world.group(parent, &said("/b.service", "", 50));
+        assert_eq!(shown(&world, child, 90), "a.service");
+        // The child has not moved, whatever its parent did before the grandchild began.
+        assert_eq!(shown(&world, grandchild, 90), "a.service");
+        world.group(child, &said("/c.service", "", 80));
+        assert_eq!(shown(&world, child, 90), "c.service");
+        assert_eq!(shown(&world, grandchild, 90), "a.service");
+        let alone = process(&mut world, 8, None, 0);
+        assert_eq!(shown(&world, alone, 90), "nowhere");
+    }
+
+    #[test]
+    fn statements_when_there_are_more_groups_than_room_are_counted() {
+        let mut world = World::default();
+        let one = process(&mut world, 5, None, 0);
+        for number in 0..GROUPS_MAX + 3 {
+            world.group(one, &said(&format!("/{number}"), "", number as i64));
+        }
+        assert_eq!(world.control_groups.left_out(), 3);
+        assert_eq!(world.control_groups.all().len(), GROUPS_MAX);
+    }
+}
