@@ -306,8 +306,9 @@ impl KernelLayer {
             let place = attached.of_changes();
             let holds = matches!(context.keep, Keep::Hold);
             let names = Arc::clone(&watched.names);
+            let time = context.shared.time().clone();
             self.naming =
-                spawn("strata-names", Work::Names, &context.shared, move || names.watch());
+                spawn("strata-names", Work::Names, &context.shared, move || names.watch(&time));
             self.watching = spawn("strata-mapped", Work::Code, &context.shared, move || {
                 watched.watch(&place, holds)
             });

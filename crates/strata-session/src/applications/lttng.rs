@@ -100,6 +100,12 @@ impl OfCommand {
     }
 }
 
+/// Returns the time until the next search, `age` after the first one: the older the command, the longer, and so long that
+/// a search that took `took` takes only its share of the time.
+fn next_pause(age: Duration, took: Duration) -> Duration {
+    age.clamp(FIRST, PERIOD).max(took * SHARE)
+}
+
 impl SearchState {
     fn look(&self, command: u32) {
         let begin = Instant::now();
@@ -121,8 +127,7 @@ impl SearchState {
                     found.told.push(text);
                 }
             }
-            let age = now - begin;
-            pause = age.clamp(FIRST, PERIOD).max(now.elapsed() * SHARE);
+            pause = next_pause(now - begin, now.elapsed());
         }
     }
 }
@@ -153,6 +158,15 @@ mod tests {
         assert!(!found.is_new(&lttng(&["/x/liba.so", "/x/app"])));
         found.told = vec![String::new(); TOLD_MAX];
         assert!(!found.is_new(&lttng(&["another"])));
+    }
+
+    #[test]
+    fn pause_when_the_command_is_older_is_longer_and_a_search_takes_its_share_at_most() {
+        let ms = Duration::from_millis;
+        assert_eq!(next_pause(ms(0), ms(0)), FIRST);
+        assert_eq!(next_pause(ms(300), ms(1)), ms(300));
+        assert_eq!(next_pause(ms(3_600_000), ms(1)), PERIOD);
+        assert_eq!(next_pause(ms(3_600_000), ms(200)), ms(200) * SHARE);
     }
 
     #[test]

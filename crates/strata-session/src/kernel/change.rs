@@ -32,6 +32,7 @@ use strata_kernel::filter::{Groups, Slips};
 use strata_kernel::session::KernelSession;
 use strata_kernel::uprobe::{KnownProbes, ProbeError};
 use strata_kernel::{cpu_samples, CallStacks, Contexts, SelectedEvent, Tracked};
+use strata_model::TimeSource;
 
 use super::event_selection::{
     can_pass, catalog, check_compiled, check_filter, copy_of, key_of, sampled, BegunLayer, Chosen,
@@ -46,9 +47,31 @@ use crate::report::{
 };
 use crate::session::layer::{LayerRule, Wanted};
 use crate::session::lock::lock;
+use crate::session::stop::Stop;
 
 /// The time after which a change is undone, since requests for a snapshot or a stop wait for it.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a change may take, and who may end it before.
+struct ChangeLimit {
+    time: TimeSource,
+    began: Instant,
+    stop: Stop,
+}
+
+impl ChangeLimit {
+    fn begin(time: &TimeSource, stop: &Stop) -> ChangeLimit {
+        ChangeLimit { time: time.clone(), began: time.now(), stop: stop.clone() }
+    }
+
+    /// Returns whether the change goes on.
+    fn flow(&self) -> ControlFlow<()> {
+        match self.time.elapsed(self.began) > CHANGE_MAX {
+            true => ControlFlow::Break(()),
+            false => self.stop.flow(),
+        }
+    }
+}
 
 /// Rules of an earlier request, which were possible then and may not be any longer.
 struct PossibleBefore<'b> {
@@ -412,7 +435,10 @@ impl KernelLayer {
         let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else {
             return Err(SessionError::Unchangeable { layer: KERNEL });
         };
-        let began = Instant::now();
+        let Some(time) = self.context.as_ref().map(|context| context.shared.time()) else {
+            return Err(SessionError::Unchangeable { layer: KERNEL });
+        };
+        let limit = ChangeLimit::begin(time, &begun.stop);
         let contexts_before = begun.contexts.clone();
         let is_begin = !self.was_begun;
         let is_again = is_begin && self.context.as_ref().is_some_and(|context| context.is_again);
@@ -437,7 +463,6 @@ impl KernelLayer {
             && !has_stacks
             && !events.is_empty()
             && events.iter().all(is_followed);
-        let stop = begun.stop.clone();
         // Attaching may take long, and attached events record at once: so the code that their addresses refer to is
         // reported before.
         if has_functions(&events) {
@@ -452,10 +477,7 @@ impl KernelLayer {
             if let Some(unread) = &unread {
                 unread.look(&of_changes, false, false);
             }
-            match began.elapsed() > CHANGE_MAX {
-                true => ControlFlow::Break(()),
-                false => stop.flow(),
-            }
+            limit.flow()
         };
         let found = complete_events::of(&events, &wanted.tracked);
         let recorded = &attached.trace.whole;
@@ -633,4 +655,30 @@ fn of(
         Some(SelectedEvent { entry: entry && one.entry, exit: exit && one.exit, ..one.clone() })
     });
     Ok(of_rule.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn change_when_it_takes_longer_than_its_limit_is_given_up() {
+        let time = TimeSource::manual(0);
+        let limit = ChangeLimit::begin(&time, &Stop::new());
+        time.pause(CHANGE_MAX);
+        assert!(limit.flow().is_continue());
+        time.pause(Duration::from_nanos(1));
+        assert!(limit.flow().is_break());
+        // The next change has all of its time again.
+        assert!(ChangeLimit::begin(&time, &Stop::new()).flow().is_continue());
+    }
+
+    #[test]
+    fn change_when_the_session_is_asked_to_stop_is_given_up_at_once() {
+        let (time, stop) = (TimeSource::manual(0), Stop::new());
+        let limit = ChangeLimit::begin(&time, &stop);
+        assert!(limit.flow().is_continue());
+        stop.request(2);
+        assert!(limit.flow().is_break());
+    }
 }

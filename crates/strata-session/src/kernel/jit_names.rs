@@ -11,7 +11,7 @@ use strata_collect::{Body, Error, Sink};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_kernel::jit_names::{code_name_records, CodeName, CodeNames, LeftOut};
 use strata_kernel::Contexts;
-use strata_model::Uuid;
+use strata_model::{TimeSource, Uuid};
 
 use crate::report::Counts;
 use crate::session::lock::lock;
@@ -97,6 +97,28 @@ impl NamesState {
     }
 }
 
+/// When the files are read next.
+struct ReadPeriod {
+    time: TimeSource,
+    last: Instant,
+}
+
+impl ReadPeriod {
+    fn begin(time: &TimeSource) -> ReadPeriod {
+        ReadPeriod { time: time.clone(), last: time.now() }
+    }
+
+    /// Returns how long nothing is to be read; zero if it is time.
+    fn rest(&self) -> Duration {
+        PERIOD.saturating_sub(self.time.elapsed(self.last))
+    }
+
+    /// Notes that all was read now. The period counts from here: a reading that takes long is not followed by another.
+    fn was_read(&mut self) {
+        self.last = self.time.now();
+    }
+}
+
 impl WatchedNames {
     /// Notes a process with code that it generated.
     pub(crate) fn generates(&self, here: u32, pid: i32) {
@@ -114,12 +136,13 @@ impl WatchedNames {
     }
 
     /// Reads names until [`WatchedNames::end`] is called, and then once more.
-    pub(crate) fn watch(&self) {
+    pub(crate) fn watch(&self, time: &TimeSource) {
         let mut names = CodeNames::default();
-        let mut last_read = Instant::now();
+        let mut period = ReadPeriod::begin(time);
         loop {
-            let (sightings, asked, is_last) = self.wait(names.has_processes(), last_read);
-            let mut is_due = asked.is_some() || is_last || last_read.elapsed() >= PERIOD;
+            let rest = names.has_processes().then(|| period.rest());
+            let (sightings, asked, is_last) = self.wait(rest);
+            let mut is_due = asked.is_some() || is_last || period.rest().is_zero();
             for sighting in sightings {
                 match sighting {
                     Sighting::Generates { here, pid } => is_due |= names.add(here, pid),
@@ -129,7 +152,7 @@ impl WatchedNames {
             if is_due {
                 let time = strata_user::Clock::monotonic_ns();
                 let found = names.read(time);
-                last_read = Instant::now();
+                period.was_read();
                 let mut state = lock(&self.state);
                 if !found.is_empty() {
                     state.batches.push(Batch { time, names: Arc::new(found) });
@@ -145,18 +168,18 @@ impl WatchedNames {
         }
     }
 
-    /// Waits until there is something to do. Returns the new sightings, the request to answer, and true at the end.
-    fn wait(&self, has_processes: bool, last: Instant) -> (Vec<Sighting>, Option<u64>, bool) {
+    /// Waits until there is something to do, at most for `rest`. Returns the new sightings, the request to answer, and true at
+    /// the end.
+    fn wait(&self, rest: Option<Duration>) -> (Vec<Sighting>, Option<u64>, bool) {
         let is_idle = |state: &mut NamesState| {
             state.sightings.is_empty() && state.asked == state.answered && !state.has_ended
         };
         let state = lock(&self.state);
-        let waited = match has_processes {
-            true => {
-                let most = PERIOD.saturating_sub(last.elapsed());
-                self.changed.wait_timeout_while(state, most, is_idle).map(|(state, _)| state).ok()
+        let waited = match rest {
+            Some(rest) => {
+                self.changed.wait_timeout_while(state, rest, is_idle).map(|(state, _)| state).ok()
             }
-            false => self.changed.wait_while(state, is_idle).ok(),
+            None => self.changed.wait_while(state, is_idle).ok(),
         };
         let Some(mut state) = waited else { return (Vec::new(), None, true) };
         let asked = Some(state.asked).filter(|asked| *asked != state.answered);
@@ -313,6 +336,21 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_when_a_period_has_passed_since_they_were_read_are_read_again() {
+        let time = TimeSource::manual(0);
+        let mut period = ReadPeriod::begin(&time);
+        assert_eq!(period.rest(), PERIOD);
+        time.pause(PERIOD / 4);
+        assert_eq!(period.rest(), PERIOD * 3 / 4);
+        time.pause(PERIOD);
+        assert!(period.rest().is_zero());
+        // They were read, which took five periods.
+        time.pause(PERIOD * 5);
+        period.was_read();
+        assert_eq!(period.rest(), PERIOD);
+    }
 
     #[test]
     fn malicious_news_of_processes_wait_once_each_and_are_counted_above_the_limit() {
