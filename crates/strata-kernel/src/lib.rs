@@ -5,13 +5,25 @@
 //! and each event's description is set as constants of its program before the program is loaded.
 //!
 //! ```text
-//! discover ─▶ decide ─▶ attach ─▶ (records go into our rings)
-//!                         │  └─▶ persist   what survives this process
-//!                         └─▶ read         what the kernel reports beside its records
+//! "sched_*", --filter, --context
+//!    discover ─▶ decide ─▶ attach ─▶ (records go into our rings)
+//!                            │  └─▶ persist   what survives this process
+//!                            └─▶ read         what the kernel reports beside its records
+//!    processes: whose events are recorded     arch: what differs between machines
 //! ```
 //!
-//! A [`KernelSession`] leads through these stages. It may be used from one thread at a time; the rings are read from
-//! others.
+//! Each stage is a folder, whose first comment explains it: `discover` looks at the machine and changes nothing, `decide`
+//! turns rules into a plan that is only data, and from `attach` on the kernel is changed. A [`KernelSession`] leads
+//! through these stages; start reading there.
+//!
+//! - **Refusals.** Which events a kernel can record is known only when it has been asked. An event that it refuses is a
+//!   finding ([`KernelSession::problems`]), and the others are recorded.
+//! - **Threads.** A session may be used from one thread at a time; the rings are read from others. Programs are loaded in
+//!   several threads, since the kernel's verifier takes most of the time.
+//! - **Trust.** What is read from files of programs, from `/proc` and from a killed session's description is checked
+//!   before it is used. The kernel is trusted.
+//!
+//! docs/design/kernel.md has the programs, their memory, and what is promised.
 #![cfg(target_os = "linux")]
 
 mod arch;

@@ -10,6 +10,19 @@
 //! stop      the layers stop recording
 //! destroy   waits until all packets are moved, and returns the result of each layer
 //! ```
+//!
+//! A [`Layer`] records one kind of source. `add` calls its methods in an order that loses no record: first
+//! all layers record (`start`), then the command starts with what it has to inherit, then every layer's buffers are
+//! read (`begun`, `run`), and only then a layer searches for processes (`admit`), which may take long.
+//!
+//! Who calls this is [`crate::engine`]: the loop of a session, which takes changes from a control socket or the command
+//! line. One thread owns the session. Each layer has threads of its own, which move packets; they share the time, the
+//! output and the failures with the session in a [`Context`]. `snapshot` and `rotate` return the work instead of doing
+//! it, so that the owner's thread stays free to answer while another one writes.
+//!
+//! The modules below are what a session needs besides its layers: rights (`privileges`), limits on memory and disk
+//! (`budget`, `memory_check`, `free_space`), the rules for splitting and ending a trace (`rotation`, `wait_for_end`),
+//! and what others see of it (`status`, `recording_result`).
 
 use std::sync::Arc;
 

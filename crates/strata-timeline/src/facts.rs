@@ -1,8 +1,24 @@
 //! Facts: what event records say, in one form for all tracers, and as numbers.
 //!
-//! A fact borrows from its record. Texts ([`RecordText`]) and rare fields ([`More`]) are read from the record only when
-//! the engine asks for them, since most facts need none. A [`CopiedFields`] has the same fields without the record, for facts
-//! that are applied later or in another thread.
+//! ```text
+//! class  ── Binding: which fields a fact of this class needs, found once by name
+//! record ── Binding::fact() ── Brief   a record or a call without anything to read: most records
+//!                           └─ Fact    what happened, with numbers that are read, and texts that are not yet
+//! (Spot, Fact) ── Engine::apply() ── World, observers
+//! ```
+//!
+//! The engine knows facts only, no event and no field: `sched_switch` of LTTng, of ftrace and of Strata is one
+//! [`Fact::Switch`]. Where and when it happened, and in which thread, is the record's [`Spot`].
+//!
+//! A trace has millions of records, and of most the engine needs two or three numbers. So a fact borrows from its
+//! record, and costs what is read of it: a text ([`RecordText`]) and the rarer fields ([`More`]: paths, addresses of
+//! sockets, descriptors that poll() waits for) are read only when the engine asks for them. What is read into memory
+//! of its own has a limit, since a record may have arrays of any length.
+//!
+//! Some facts are applied when their record is gone: the arguments of a call, at its end, or in another thread. A
+//! [`CopiedFields`] has the same fields by value.
+//!
+//! A new fact is a variant of [`Fact`], a `BindingKind` with its fields in `binding`, and an arm in `Engine::apply`.
 
 use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value, Visit};
 

@@ -2,13 +2,28 @@
 //! tracepoints.
 //!
 //! ```text
-//! find() ─▶ Application ─▶ AppSession::start() ─▶ tick(), update() ... ─▶ stop() ─▶ release()
-//! Launch, Listener ─▶ Received::Process ─▶ Application ─▶ AppSession::adopt(), else start()
+//! discover    find() ─▶ Application                      processes that run already
+//!             Launch, Listener ─▶ Received::Process      processes that start, by a message with their memory
+//! decide      rules, filters, contexts ─▶ SessionSpec
+//! attach      AppSession::start(application, spec) ─▶ tick(), update() ... ─▶ stop() ─▶ release()
+//!             AppSession::adopt()                        a slot that the process has filled in itself, at its start
+//! read        what the memory says: tracepoints, loaded objects
+//! processes   who a process is, whether it still runs, and questions that may block
+//! users       what a user may do, and how much of the shared resources
 //! ```
 //!
 //! A process shares one sealed memfd (`strata/abi/user.h`), and everything in it is hostile: it is
 //! copied, then the copy is checked, and no reference is ever made to bytes that the process can write.
-//! Nothing here stops a process, or waits for it.
+//! Nothing here stops a process, or waits for it: the threads of an application never notice a tracer, but for the
+//! records that they write.
+//!
+//! A tracer that is root does for a process only what that process' user could do. A process is known by a pidfd and by
+//! the memory that it has mapped, since its number may be another's a moment later.
+//!
+//! An [`AppSession`] belongs to one thread. What may hang in the kernel (reading a file of `/proc` of a process that is
+//! stuck, closing a descriptor that came from elsewhere) is done by threads that nobody waits for, in limited number.
+//!
+//! docs/design/user.md has the protocol, and docs/design/threats.md what a hostile process can do.
 
 mod attach;
 mod decide;
