@@ -26,6 +26,7 @@
 
 pub mod blocked;
 pub mod cpu;
+pub mod cpu_power;
 pub mod diff;
 pub mod files;
 pub mod flame;

@@ -4,6 +4,7 @@ mod before;
 mod blocked;
 mod causes;
 mod containers;
+mod cpu_power;
 mod fields;
 mod flames;
 mod jobs;

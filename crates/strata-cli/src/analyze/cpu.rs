@@ -4,9 +4,10 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use strata_analyze::pipeline::span;
 use strata_analyze::reports::cpu::{By, Columns, Cpu, CpuCounter, CpuReport, Row};
+use strata_analyze::reports::cpu_power::{Power, PowerCounter, PowerRow};
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::TimeRange;
-use strata_report::{Document, Part, Table, Unit, Value};
+use strata_report::{Document, Figure, Part, Table, Unit, Value};
 use strata_session::stop::Stop;
 
 use super::hidden_threads;
@@ -15,7 +16,7 @@ use super::report_command::{CommonFlags, Made, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, few, length, subject};
 use crate::reading::selection::{refused, TIMES};
-use crate::units::{count, counted, rate};
+use crate::units::{clean, count, counted, rate};
 
 /// Default number of columns of a strip; the largest number follows.
 const COLUMNS: u16 = 50;
@@ -75,7 +76,8 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let whole = span(&reader).unwrap_or(TimeRange { from: 0, to: 0 });
     let shown = TimeRange { from: range.from.max(whole.from), to: range.to.min(whole.to) };
     let shown = TimeRange { to: shown.to.max(shown.from), ..shown };
-    let mut counter = CpuCounter::new(shown, flags.columns.into());
+    let counter = CpuCounter::new(shown, flags.columns.into());
+    let mut counter = (counter, PowerCounter::new(shown));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit_status::stopped(stop));
     };
@@ -88,8 +90,10 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Container => By::Container,
     };
     let wanted = whose.of(world);
+    let (counter, power) = counter;
     let report = counter.finish(world, by, &|label| wanted.has(label));
-    show(&flags.common, "cpu", &made, &document(&report, &made, flags))?;
+    let power = power.finish(world, shown.to);
+    show(&flags.common, "cpu", &made, &document(&report, &power, &made, flags))?;
     let is_empty = report.rows.is_empty() && report.cpus.iter().all(|cpu| cpu.switches == 0);
     let is_asked = whose.is_any() || flags.common.selection.is_any();
     Ok(made.end(
@@ -104,7 +108,7 @@ fn per_second(number: u64, nanos: u64) -> f64 {
     number as f64 * 1e9 / nanos.max(1) as f64
 }
 
-fn document(report: &CpuReport, made: &Made, flags: &CpuFlags) -> Document {
+fn document(report: &CpuReport, power: &[PowerRow], made: &Made, flags: &CpuFlags) -> Document {
     let whole = made.nanos();
     let columns = &report.columns;
     let busy = report.cpus.iter().map(|cpu| cpu.busy).fold(0, u64::saturating_add);
@@ -128,6 +132,9 @@ fn document(report: &CpuReport, made: &Made, flags: &CpuFlags) -> Document {
     document.push(cpus(report, whole));
     let shown = report.rows.get(..flags.common.rows()).unwrap_or(&report.rows);
     document.rows(rows(shown, columns, whole, flags.by), report.rows.len());
+    if !power.is_empty() {
+        document.push(powers(power, whole));
+    }
     document
 }
 
@@ -158,6 +165,41 @@ fn cpus(report: &CpuReport, whole: u64) -> Part {
         .nested("columns_ns", |cpu| cpu.columns.iter().copied().collect())
         .nested("unknown_columns_ns", |cpu| cpu.unknown_columns.iter().copied().collect());
     Part::section("", "cpus", table.rows(&report.cpus))
+}
+
+/// Returns the table of idle states and frequencies.
+fn powers(power: &[PowerRow], whole: u64) -> Part {
+    let table = strata_report::Columns::new()
+        .shown("CPU", Unit::Text, |row: &PowerRow| {
+            let machine = row.machine.as_ref().map(|machine| format!("{}: ", clean(machine)));
+            format!("{}{}", machine.unwrap_or_default(), row.cpu).into()
+        })
+        .shown("state", Unit::Text, |row| match row.power {
+            Power::Idle(state) => format!("idle {state}").into(),
+            Power::Frequency(khz) => format!("{:.3} GHz", khz as f64 / 1e6).into(),
+        })
+        .shown("share", Unit::Share, |row| share(row.times.total, whole))
+        .times(
+            &[
+                ("times", Figure::Count),
+                ("total", Figure::Total),
+                ("avg", Figure::Mean),
+                ("p99", Figure::P99),
+                ("longest", Figure::Max),
+            ],
+            |row| &row.times,
+        )
+        .some_key("machine", |row| row.machine.clone().into())
+        .key("cpu", |row| row.cpu.into())
+        .key("idle_state", |row| match row.power {
+            Power::Idle(state) => state.into(),
+            Power::Frequency(_) => Value::None,
+        })
+        .key("khz", |row| match row.power {
+            Power::Idle(_) => Value::None,
+            Power::Frequency(khz) => khz.into(),
+        });
+    Part::section("Idle states and frequencies", "power", table.rows(power))
 }
 
 /// Returns the table of the processes or threads that had the CPUs.
