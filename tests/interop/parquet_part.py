@@ -46,7 +46,6 @@ def second(time_ns):
 partitions = set()
 for number, (flags, is_selected) in enumerate([
         (["--from", second(low), "--until", second(high)], lambda row: low <= row[0] <= high),
-        (["--filter", f'name == "{common}"'], lambda row: row[2] == common),
         (["--from", second(low), "-f", f'name == "{common}" || cpu == 0'], lambda row: row[0] >= low and (row[2] == common or row[1] == 0))]):
     part = FOLDER / f"part{number}"
     run("export", "--to", "parquet", "-o", part, *flags, TRACE)
@@ -66,10 +65,10 @@ for number, (flags, is_selected) in enumerate([
     assert all(word in selection for word in ("from_ns", str(low)) if "--from" in flags), selection
     # The same part again is there already; in the dataset of the whole trace it is a partition of its own.
     assert "Use --force" in run("export", "--to", "parquet", "-o", part, *flags, TRACE, status=2)
-    run("export", "--to", "parquet", "-o", whole, *flags, TRACE)
     partitions.add(file.parent.name)
-assert len(partitions) == 3 and all("-part-" in name for name in partitions), partitions
-assert len(list(whole.glob("events/*/*/*/part-0.parquet"))) == 4
+run("export", "--to", "parquet", "-o", whole, "--filter", f'name == "{common}"', "--table", "events", TRACE)
+assert len(partitions) == 2 and all("-part-" in name for name in partitions), partitions
+assert len(list(whole.glob("events/*/*/*/part-0.parquet"))) == 2
 trace, = (file.parent.name for file in whole.glob("events/*/*/*/part-0.parquet") if "-part-" not in str(file))
 assert len(rows_of(whole, "events", trace.removeprefix("trace="))) == len(events)
 
