@@ -133,15 +133,22 @@ impl Merger {
 
     /// Adds the next item. Returns up to two items that are now complete, the earlier one first.
     pub fn push(&mut self, item: &Item) -> (Option<Item>, Option<Item>) {
+        let (before, stays) = self.add(item);
+        (before, stays.then(|| item.clone()))
+    }
+
+    /// Adds the next item. Returns the cell before it that is now complete, and true if the item itself stays as it is.
+    #[inline]
+    pub fn add(&mut self, item: &Item) -> (Option<Item>, bool) {
         if item.is_slice() && item.extent() >> self.level > 0 {
-            return (self.open.take(), Some(item.clone()));
+            return (self.open.take(), true);
         }
         match &mut self.open {
             Some(open) if open.from >> self.level == item.from >> self.level => {
                 open.add(item, self.is_counter);
-                (None, None)
+                (None, false)
             }
-            open => (open.replace(item.clone()), None),
+            open => (open.replace(item.clone()), false),
         }
     }
 

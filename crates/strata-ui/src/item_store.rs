@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 const MEMORY: usize = 64 << 20;
 /// Size of one write to the file \[byte\].
 const CHUNK: usize = 1 << 20;
+/// The most that is written at once \[byte\].
+const PART: usize = 2 << 20;
 /// The largest size of the file for blocks that do not fit into memory \[byte\].
 const FILE_MAX: u64 = 16 << 30;
 /// Free space that must stay on the file's disk \[byte\].
@@ -43,13 +45,15 @@ pub struct BlockStore {
     /// Offset at which `tail` begins.
     written: u64,
     tail: Vec<u8>,
+    /// Length of the begin of `tail` that is in the file, too.
+    copied: usize,
 }
 
 impl BlockStore {
     /// Makes a store of a file that holds blocks in front of the offset `end`. Their places have check sums.
     #[must_use]
     pub fn of_file(file: File, end: u64) -> BlockStore {
-        BlockStore { file: Some(file), written: end, tail: Vec::new() }
+        BlockStore { file: Some(file), written: end, ..BlockStore::default() }
     }
 
     /// Stores a block.
@@ -61,22 +65,30 @@ impl BlockStore {
         let offset = self.written + self.tail.len() as u64;
         self.tail.extend_from_slice(block);
         let room = if self.file.is_some() { CHUNK } else { MEMORY };
-        if self.tail.len() >= room {
+        if self.tail.len() >= room || self.copied > 0 {
             self.spill()?;
         }
         Ok(BlockPlace { offset, len, check: None })
     }
 
+    /// Copies a part of what is in memory to the file, and forgets it once all is there: who puts a block holds up those who
+    /// look, and all at once would take a tenth of a second.
     fn spill(&mut self) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
             None => temporary_file()?,
         };
         let room = free_bytes(&file)?;
-        check_room(self.written, self.tail.len() as u64, room)?;
-        file.write_all_at(&self.tail, self.written)?;
-        self.written += self.tail.len() as u64;
-        self.tail = Vec::new();
+        let part = self.tail.get(self.copied..).unwrap_or_default();
+        let part = part.get(..PART).unwrap_or(part);
+        let at = self.written + self.copied as u64;
+        check_room(at, part.len() as u64, room)?;
+        file.write_all_at(part, at)?;
+        self.copied += part.len();
+        if self.copied == self.tail.len() {
+            self.written += self.tail.len() as u64;
+            (self.tail, self.copied) = (Vec::new(), 0);
+        }
         self.file = Some(file);
         Ok(())
     }
@@ -186,11 +198,37 @@ mod tests {
         let block = |number: u8| vec![number; 3000 + usize::from(number)];
         let mut places: Vec<_> = (0..50).map(|at| store.put(&block(at)).unwrap()).collect();
         store.spill().unwrap();
+        assert!(store.tail.is_empty() && store.written > 150_000);
         places.extend((50..100).map(|at| store.put(&block(at)).unwrap()));
         assert!(store.file.is_some() && store.tail.len() > 1000);
         for (at, &place) in (0..).zip(&places) {
             assert_eq!(store.get(place).unwrap(), block(at));
         }
+    }
+
+    #[test]
+    fn much_in_memory_goes_to_the_file_in_parts_and_can_be_read_all_the_time() {
+        let mut store = BlockStore::default();
+        let block = |number: usize| vec![number as u8; 250_000 + number];
+        let mut places = Vec::new();
+        let mut parts = 0;
+        for at in 0.. {
+            let before = store.written + store.copied as u64;
+            places.push(store.put(&block(at)).unwrap());
+            let written = store.written + store.copied as u64 - before;
+            assert!(written <= PART as u64, "{written} bytes are written at once");
+            parts += u32::from(written > 0);
+            if at % 16 == 0 || written > 0 {
+                for look in [0, at / 2, at] {
+                    assert_eq!(store.get(places[look]).unwrap(), block(look), "{look} of {at}");
+                }
+            }
+            if store.written > 0 && at > 400 {
+                break;
+            }
+        }
+        assert!(parts > 30, "{parts} parts");
+        assert!(store.tail.len() < 2 * CHUNK);
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! blocks when a tile needs them, each with its own check sum. What is wrong in any way is as good as no file.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::HashSet;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io;
@@ -19,7 +18,7 @@ use strata_timeline::{CounterPlace, Name, ThreadId, ThreadSummary, World, WorldS
 use crate::item_coding::put_varint;
 use crate::item_store::BlockStore;
 use crate::lane::{Lane, LaneStore};
-use crate::lane_builder::{Maker, Track, TrackKind, TRACKS_MAX};
+use crate::lane_builder::{Maker, TimedOut, Track, TrackKind, TRACKS_MAX};
 use crate::model::{KeptModel, Model, DAMAGE_MAX};
 use crate::name_table::NameTable;
 use crate::overview::{Gaps, Overview};
@@ -166,7 +165,7 @@ fn model_of(index: &[u8], identity: &str, blocks: BlockStore) -> Option<KeptMode
         let thread = ids.get(bytes.small::<usize>()?)?;
         Some((*thread, bytes.signed()?))
     })?;
-    let timed_out: HashSet<(ThreadId, i64)> = timed_out.into_iter().collect();
+    let timed_out: TimedOut = timed_out.into_iter().collect();
     let tracks = bytes.list(|bytes| {
         Some(Track { kind: kind_of(bytes, &ids, &mut world)?, lane: Lane::kept(bytes)? })
     })?;

@@ -142,17 +142,13 @@ impl Level {
 #[derive(Debug, Default)]
 pub struct LaneStore {
     blocks: BlockStore,
-    /// Buffers for the items that a level has completed, and for those that the next level is given; empty between two
-    /// slices.
-    complete: Vec<Item>,
-    given: Vec<Item>,
 }
 
 impl LaneStore {
     /// Makes a store with these blocks.
     #[must_use]
     pub fn of(blocks: BlockStore) -> LaneStore {
-        LaneStore { blocks, ..LaneStore::default() }
+        LaneStore { blocks }
     }
 }
 
@@ -206,6 +202,30 @@ impl Lane {
         }
     }
 
+    /// Gives an item to a coarser level, and what that has completed to the next one. An item that a level adds to its open
+    /// cell is not copied, and most are added to that of the first or second level.
+    fn give(&mut self, at: usize, item: &Item, blocks: &mut BlockStore) -> io::Result<()> {
+        let Some(&number) = LEVELS.get(at) else { return Ok(()) };
+        if self.coarse.len() == at {
+            self.coarse.push((self.merger(number), Level::default()));
+        }
+        let Some((merger, level)) = self.coarse.get_mut(at) else { return Ok(()) };
+        let (before, stays) = merger.add(item);
+        if let Some(before) = &before {
+            level.push(before, blocks)?;
+        }
+        if stays {
+            level.push(item, blocks)?;
+        }
+        if let Some(before) = &before {
+            self.give(at + 1, before, blocks)?;
+        }
+        if stays {
+            self.give(at + 1, item, blocks)?;
+        }
+        Ok(())
+    }
+
     /// Adds the next slice. If the slice begins before the end of its predecessor, its begin is moved to that end.
     ///
     /// # Errors
@@ -220,29 +240,8 @@ impl Lane {
         }
         (self.to, self.count) = (slice.to, self.count + 1);
         self.sums.iter_mut().zip(&slice.sums).for_each(|(sum, more)| *sum += more);
-        let LaneStore { blocks, complete, given } = store;
-        self.slices.push(&slice, blocks)?;
-        given.push(slice);
-        for (at, &number) in LEVELS.iter().enumerate() {
-            if given.is_empty() {
-                break;
-            }
-            if self.coarse.len() == at {
-                self.coarse.push((self.merger(number), Level::default()));
-            }
-            let Some((merger, level)) = self.coarse.get_mut(at) else { break };
-            for item in given.drain(..) {
-                let (first, second) = merger.push(&item);
-                complete.extend(first);
-                complete.extend(second);
-            }
-            for item in complete.iter() {
-                level.push(item, blocks)?;
-            }
-            std::mem::swap(given, complete);
-        }
-        given.clear();
-        Ok(())
+        self.slices.push(&slice, &mut store.blocks)?;
+        self.give(0, &slice, &mut store.blocks)
     }
 
     /// Stores the blocks that are not complete if no slice was added since the last call: those of threads that have

@@ -8,6 +8,8 @@ use strata_timeline::{
     Observer, Paired, Run, Sleep, Span, State, ThreadId, Waker, World,
 };
 
+use strata_analyze::fast_hash::Mix;
+
 use crate::counter_coding::ordered;
 use crate::item::{Item, Kind};
 use crate::item_coding::zigzag;
@@ -28,6 +30,9 @@ const TIMED_OUT_MAX: usize = 1 << 20;
 /// Names of the kernel's softirqs, by number.
 pub const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// Waits that a timer ended, by their begin.
+pub type TimedOut = HashSet<(ThreadId, i64), Mix>;
 
 /// The subject of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,13 +81,13 @@ pub struct Maker {
     pub left_out: u64,
     /// Why no more slices are stored; `None` if they are.
     pub failure: Option<io::Error>,
-    numbers: HashMap<TrackKind, u32>,
+    numbers: HashMap<TrackKind, u32, Mix>,
     /// For each thread, the numbers of the tracks of its states and of its calls, if they exist.
     of_threads: Vec<[Option<u32>; 2]>,
     /// For each thread, its last name, and the number of its label.
     labels: Vec<(Name, u32)>,
-    calls: HashMap<(Option<CallId>, Object), u32>,
-    timed_out: HashSet<(ThreadId, i64)>,
+    calls: HashMap<(Option<CallId>, Object), u32, Mix>,
+    timed_out: TimedOut,
     /// Number of slices since lanes have given memory back.
     since_rest: u32,
 }
@@ -245,7 +250,7 @@ impl Maker {
         store: LaneStore,
         names: NameTable,
         left_out: u64,
-        timed_out: HashSet<(ThreadId, i64)>,
+        timed_out: TimedOut,
     ) -> Maker {
         let numbers = (0..).zip(&tracks).map(|(number, track)| (track.kind, number)).collect();
         Maker { tracks, store, names, left_out, numbers, timed_out, ..Maker::default() }
