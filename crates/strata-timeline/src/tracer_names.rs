@@ -7,7 +7,7 @@
 use strata_ctf::read::{EventClass, FieldRef, Scope};
 
 /// The names of event groups, which perf writes before the kernel's names.
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 11] = [
     "sched:",
     "irq:",
     "syscalls:",
@@ -17,6 +17,8 @@ const GROUPS: [&str; 9] = [
     "block:",
     "timer:",
     "irq_vectors:",
+    "workqueue:",
+    "lock:",
 ];
 
 /// The prefixes of a system call's begin and end for each tracer, and the prefix that the call's name gets here.

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope, TimeRange};
+use strata_ctf::read::{Event, FieldRef, Scope, TimeRange};
 use strata_report::{Label, Times};
-use strata_timeline::{Observer, ThreadId, World};
+use strata_timeline::{is_kernel, kernel_name, Observer, ThreadId, World};
 
 /// The most waits that are followed at one time.
 const WAITS_MAX: usize = 1 << 14;
@@ -85,10 +85,14 @@ enum LockEvent {
 }
 
 impl LockEvent {
-    fn of(class: &EventClass) -> LockEvent {
+    /// Classifies a class of the kernel's. A program may give its own events the same names.
+    fn of(event: &Event<'_>) -> LockEvent {
+        if !is_kernel(event.stream().trace().schema()) {
+            return LockEvent::Nothing;
+        }
+        let class = event.class();
         let find = |name: &str| class.find_in(Scope::Payload, name);
-        let name = class.name();
-        match (name.strip_prefix("lock:").unwrap_or(name), find("lock_addr")) {
+        match (kernel_name(class.name()), find("lock_addr")) {
             ("contention_begin", Some(lock)) => LockEvent::Begins { lock, flags: find("flags") },
             ("contention_end", Some(lock)) => LockEvent::Ends { lock },
             _ => LockEvent::Nothing,
@@ -144,8 +148,13 @@ impl KernelLockCounter {
                 let Some(lock) = address(lock) else { return };
                 let flags = flags.as_ref().and_then(|flags| event.integer(flags)).unwrap_or(0);
                 let key = wait_key(world, event, who, lock);
-                if let Some((_, before)) = self.waits.get_mut(&key) {
-                    // It has not got the lock by spinning, and sleeps.
+                if let Some((begin, before)) = self.waits.get_mut(&key) {
+                    // A thread spins for a mutex and then sleeps, perhaps several times. A wait for any other lock has
+                    // ended unseen.
+                    if flags & *before & MUTEX == 0 {
+                        *begin = time;
+                        self.incomplete += 1;
+                    }
                     *before = flags;
                 } else if self.waits.len() < WAITS_MAX {
                     self.waits.insert(key, (time, flags));
@@ -179,8 +188,9 @@ impl KernelLockCounter {
         is_wanted: &dyn Fn(Option<&Label>) -> bool,
     ) -> KernelLocksReport {
         let many = world.machines.len() > 1;
-        let mut report =
-            KernelLocksReport { incomplete: self.incomplete, ..KernelLocksReport::default() };
+        let at_end = self.waits.values().filter(|(begin, _)| self.range.contains(*begin)).count();
+        let incomplete = self.incomplete.saturating_add(at_end as u64);
+        let mut report = KernelLocksReport { incomplete, ..KernelLocksReport::default() };
         let mut rows: HashMap<(u8, u64, &'static str), KernelLock> = HashMap::new();
         for ((machine, who, address, kind), waits) in self.rows {
             let label = who.map(|thread| Label::thread(world, thread));
@@ -221,7 +231,7 @@ impl Observer for KernelLockCounter {
             self.kinds.resize_with(class.index() + 1, || None);
         }
         let Some(place) = self.kinds.get_mut(class.index()) else { return };
-        match place.get_or_insert_with(|| LockEvent::of(class)) {
+        match place.get_or_insert_with(|| LockEvent::of(event)) {
             LockEvent::Nothing => {}
             kind => {
                 let kind = kind.clone();

@@ -15,8 +15,17 @@ const EVENTS: [(&str, &str); 2] = [
 
 /// Returns the report on these records, each an event's number, its time, its thread, the lock and the flags or result.
 fn report(records: &[(u8, u64, u32, u64, u32)], range: TimeRange) -> KernelLocksReport {
+    report_of("kernel", records, range)
+}
+
+fn report_of(
+    domain: &str,
+    records: &[(u8, u64, u32, u64, u32)],
+    range: TimeRange,
+) -> KernelLocksReport {
     let hand = Hand::new();
-    let text = metadata("domain = \"kernel\"; hostname = \"box\";", "u32 tid;", &EVENTS);
+    let environment = format!("domain = \"{domain}\"; hostname = \"box\";");
+    let text = metadata(&environment, "u32 tid;", &EVENTS);
     let values: Vec<[V; 3]> =
         records.iter().map(|(_, _, tid, lock, more)| [U32(*tid), U64(*lock), U32(*more)]).collect();
     let records: Vec<_> = records
@@ -59,7 +68,7 @@ fn wait_for_a_mutex_begins_where_it_spins_and_each_lock_has_its_waiters() {
         .map(|waiter| (waiter.label.as_ref().unwrap().tid, waiter.total))
         .collect();
     assert_eq!(waiters, [(Some(5), 100), (Some(6), 40)]);
-    assert_eq!((found.all.count, found.all.total, found.incomplete), (3, 145, 1));
+    assert_eq!((found.all.count, found.all.total, found.incomplete), (3, 145, 2));
     let found = report(&records, range(0, 160));
     assert_eq!((found.all.count, found.all.total), (2, 45));
 }
@@ -84,4 +93,24 @@ fn kinds_of_locks_are_those_of_perf() {
     ] {
         assert_eq!(lock_kind(flags), kind, "{flags:#x}");
     }
+}
+
+#[test]
+fn wait_whose_end_is_missing_is_no_part_of_the_next_wait() {
+    let records = [
+        (0, 100, 5, 0xb0, 1),
+        // The record of the end was discarded.
+        (0, 9_000, 5, 0xb0, 1),
+        (1, 9_005, 5, 0xb0, 0),
+    ];
+    let found = report(&records, TimeRange::ALL);
+    assert_eq!((found.all.count, found.all.total, found.incomplete), (1, 5, 1));
+}
+
+#[test]
+fn events_of_programs_with_the_kernel_s_names_are_no_waits() {
+    let records = [(0, 100, 5, 0xb0, 1), (1, 105, 5, 0xb0, 0)];
+    assert_eq!(report_of("kernel", &records, TimeRange::ALL).all.count, 1);
+    let found = report_of("ust", &records, TimeRange::ALL);
+    assert_eq!((found.all.count, found.incomplete), (0, 0));
 }
