@@ -14,16 +14,18 @@ use std::collections::{BTreeSet, HashMap};
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope, TimeRange, Value};
 use strata_report::{Label, Times};
-use strata_timeline::{kernel_name, Interrupt, Observer, ThreadId, World};
+use strata_timeline::{is_kernel, kernel_name, Interrupt, Observer, ThreadId, World};
 
 use super::irq::name_of;
 use super::longest::{Longest, LongestLimit};
 use crate::debug_info::KernelFunctions;
 
-/// The most items that wait or are executed at one time; others are not followed.
-const ITEMS_MAX: usize = 1 << 16;
-/// The most rows, some 1 KiB each.
-const ROWS_MAX: usize = 1 << 14;
+/// The most items that wait, and the most that are executed at one time. Of more that wait, those that have waited longest
+/// are given up: many are cancelled, which no record tells.
+const ITEMS_MAX: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
+/// The most rows, some 1 KiB each. Beyond it, further threads are not told apart; beyond twice as many, nor are further
+/// functions.
+const ROWS_MAX: usize = if cfg!(test) { 1 << 4 } else { 1 << 14 };
 /// The most functions and queues that have names.
 const NAMES_MAX: usize = 1 << 14;
 
@@ -142,8 +144,13 @@ enum WorkEvent {
 }
 
 impl WorkEvent {
-    fn of(class: &EventClass) -> WorkEvent {
-        WorkEvent::known(class).unwrap_or(WorkEvent::Nothing)
+    /// Classifies a class of the kernel's. A program may give its own events the same names.
+    fn of(event: &Event<'_>) -> WorkEvent {
+        let known = match is_kernel(event.stream().trace().schema()) {
+            true => WorkEvent::known(event.class()),
+            false => None,
+        };
+        known.unwrap_or(WorkEvent::Nothing)
     }
 
     fn known(class: &EventClass) -> Option<WorkEvent> {
@@ -178,25 +185,23 @@ impl WorkEvent {
 
 /// Returns the name of an event as the kernel has it. LTTng writes `timer_hrtimer_start` for `hrtimer_start`.
 fn name_without_group(name: &str) -> &str {
-    let name = name.strip_prefix("workqueue:").unwrap_or(kernel_name(name));
+    let name = kernel_name(name);
     name.strip_prefix("timer_").filter(|rest| rest.starts_with("hrtimer_")).unwrap_or(name)
-}
-
-/// Returns whether a report on work can be made of records of this class.
-#[must_use]
-pub fn is_of_work(class: &str) -> bool {
-    matches!(
-        name_without_group(class),
-        "workqueue_execute_start" | "hrtimer_expire_entry" | "timer_expire_entry"
-    )
 }
 
 /// An item that is queued, or a timer that is set.
 #[derive(Clone, Copy, Debug)]
-enum Waits {
-    /// Since this time \[ns since 1970\], in this queue.
-    Since(i64, Option<u32>),
-    /// Until this time of the timer's clock \[ns\].
+struct Waits {
+    /// The time since which it waits \[ns since 1970\].
+    since: i64,
+    what: Waiting,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    /// A work item in this queue.
+    In(Option<u32>),
+    /// A timer, until this time of its clock \[ns\].
     Until(i64),
 }
 
@@ -222,6 +227,8 @@ pub struct WorkCounter {
     functions: Option<KernelFunctions>,
     kinds: Vec<Option<WorkEvent>>,
     waits: HashMap<(u8, u64), Waits>,
+    /// Number of work items that were given up, as too many wait.
+    given_up: u64,
     running: HashMap<(u8, WorkKind, u64), Running>,
     /// Names of functions and queues, and their numbers.
     names: Vec<String>,
@@ -250,6 +257,7 @@ impl WorkCounter {
             functions,
             kinds: Vec::new(),
             waits: HashMap::new(),
+            given_up: 0,
             running: HashMap::new(),
             // Number 0 is what has no name for want of room.
             names: vec!["others".to_owned()],
@@ -311,26 +319,29 @@ impl WorkCounter {
             WorkEvent::Queued { item, queue } => {
                 let Some(item) = address(item) else { return };
                 let queue = queue.as_ref().and_then(|queue| self.queue(event, queue));
-                self.wait((machine, item), Waits::Since(time, queue));
+                self.wait((machine, item), Waits { since: time, what: Waiting::In(queue) });
             }
             WorkEvent::Set { item, expires } => {
                 let (Some(item), Some(expires)) = (address(item), event.integer(expires)) else {
                     return;
                 };
-                self.wait((machine, item), Waits::Until(expires));
+                self.wait((machine, item), Waits { since: time, what: Waiting::Until(expires) });
             }
             WorkEvent::Begins { kind, item, function, now } => {
                 let Some(item) = address(item) else { return };
                 let waited = self.waits.remove(&(machine, item));
                 let now = now.as_ref().and_then(|now| event.integer(now));
-                let (late, queue) = match (waited, now) {
-                    (Some(Waits::Since(since, queue)), _) => {
+                // Memory of one kind may have become that of another since.
+                let (late, queue) = match (kind, waited, now) {
+                    (WorkKind::Work, Some(Waits { since, what: Waiting::In(queue) }), _) => {
                         (u64::try_from(time.saturating_sub(since)).ok(), queue)
                     }
                     // A timer may expire a little early, with others.
-                    (Some(Waits::Until(expires)), Some(now)) => {
-                        (Some(u64::try_from(now.saturating_sub(expires)).unwrap_or(0)), None)
-                    }
+                    (
+                        WorkKind::Hrtimer,
+                        Some(Waits { what: Waiting::Until(expires), .. }),
+                        Some(now),
+                    ) => (Some(u64::try_from(now.saturating_sub(expires)).unwrap_or(0)), None),
                     _ => (None, None),
                 };
                 let function = self.function(machine, event, function);
@@ -367,14 +378,28 @@ impl WorkCounter {
     }
 
     fn wait(&mut self, key: (u8, u64), waits: Waits) {
-        if self.waits.len() < ITEMS_MAX || self.waits.contains_key(&key) {
-            self.waits.insert(key, waits);
+        if self.waits.len() >= ITEMS_MAX && !self.waits.contains_key(&key) {
+            let mut times: Vec<i64> = self.waits.values().map(|one| one.since).collect();
+            let middle = times.len() / 2;
+            let (_, &mut oldest, _) = times.select_nth_unstable(middle);
+            let given_up = &mut self.given_up;
+            self.waits.retain(|_, one| {
+                let stays = one.since > oldest;
+                *given_up += u64::from(!stays && matches!(one.what, Waiting::In(_)));
+                stays
+            });
         }
+        self.waits.insert(key, waits);
     }
 
     fn row(&mut self, mut key: WorkKey) -> &mut Row {
         if self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key) {
-            (key.2, key.3, key.4) = (0, None, None);
+            key.4 = None;
+            // There are few softirqs, and no number of theirs stands for others.
+            let is_softirq = key.1 == WorkKind::Softirq;
+            if self.rows.len() >= 2 * ROWS_MAX && !is_softirq && !self.rows.contains_key(&key) {
+                (key.2, key.3) = (0, None);
+            }
         }
         self.rows.entry(key).or_default()
     }
@@ -453,7 +478,7 @@ impl WorkCounter {
         });
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_by_key(|(kind, _)| *kind);
-        let waiting = self.waits.values().filter(|one| matches!(one, Waits::Since(..))).count();
+        let waiting = self.waits.values().filter(|one| matches!(one.what, Waiting::In(_))).count();
         let longest = self.longest.finish().map(|(nanos, begin, place)| {
             let (machine, kind, function, thread, cpu) = place;
             let function = name_of_function(machine, kind, function);
@@ -462,8 +487,10 @@ impl WorkCounter {
         let mut longest: Vec<Long> =
             longest.filter(|long| is_wanted(long.label.as_ref())).collect();
         longest.sort_by_key(|long| Reverse(long.nanos));
-        let incomplete = self.incomplete;
-        WorkReport { rows, longest, kinds, waiting: waiting as u64, incomplete }
+        let at_end = self.running.values().filter(|one| self.range.contains(one.begin)).count();
+        let incomplete = self.incomplete.saturating_add(at_end as u64);
+        let waiting = self.given_up.saturating_add(waiting as u64);
+        WorkReport { rows, longest, kinds, waiting, incomplete }
     }
 }
 
@@ -478,7 +505,7 @@ impl Observer for WorkCounter {
             self.kinds.resize_with(class.index() + 1, || None);
         }
         let Some(place) = self.kinds.get_mut(class.index()) else { return };
-        let kind = place.take().unwrap_or_else(|| WorkEvent::of(class));
+        let kind = place.take().unwrap_or_else(|| WorkEvent::of(event));
         self.apply(world, event, (who, selected), &kind);
         if let Some(place) = self.kinds.get_mut(class.index()) {
             *place = Some(kind);

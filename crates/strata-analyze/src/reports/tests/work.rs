@@ -23,8 +23,18 @@ const EVENTS: [(&str, &str); 10] = [
 
 /// Returns the report on these records, each an event's number, its time, its thread and its values.
 fn report(records: &[(u8, u64, u32, &[V])], range: TimeRange, by: By) -> WorkReport {
+    report_of("kernel", records, range, by)
+}
+
+fn report_of(
+    domain: &str,
+    records: &[(u8, u64, u32, &[V])],
+    range: TimeRange,
+    by: By,
+) -> WorkReport {
     let hand = Hand::new();
-    let text = metadata("domain = \"kernel\"; hostname = \"box\";", "u32 tid;", &EVENTS);
+    let environment = format!("domain = \"{domain}\"; hostname = \"box\";");
+    let text = metadata(&environment, "u32 tid;", &EVENTS);
     let values: Vec<Vec<V>> =
         records.iter().map(|(_, _, tid, values)| [&[U32(*tid)], *values].concat()).collect();
     let records: Vec<_> = records
@@ -136,4 +146,57 @@ fn ends_without_a_begin_and_begins_without_an_end_are_counted_and_nothing_else()
     );
     assert_eq!(found.incomplete, 3);
     assert_eq!((found.rows.len(), found.rows[0].times.total), (1, 5));
+}
+
+#[test]
+fn events_of_programs_with_the_kernel_s_names_are_no_work() {
+    let item = [U64(1), U64(2)];
+    let records: &[(u8, u64, u32, &[V])] = &[(BEGINS, 20, 5, &item), (ENDS, 35, 5, &item)];
+    assert_eq!(report_of("kernel", records, TimeRange::ALL, By::Function).rows.len(), 1);
+    let found = report_of("ust", records, TimeRange::ALL, By::Function);
+    assert!(found.rows.is_empty() && found.incomplete == 0, "{found:?}");
+}
+
+#[test]
+fn with_more_threads_than_are_told_apart_work_keeps_its_function() {
+    let mut records: Vec<(u8, u64, u32, Vec<V>)> = Vec::new();
+    for thread in 1..=40 {
+        let time = u64::from(thread) * 100;
+        records.push((8, time, thread, vec![U32(3)]));
+        records.push((9, time + 10, thread, vec![U32(3)]));
+        let item = vec![U64(0xa0), U64(0xf1)];
+        records.push((BEGINS, time + 20, thread, item.clone()));
+        records.push((ENDS, time + 25, thread, item));
+    }
+    let records: Vec<(u8, u64, u32, &[V])> =
+        records.iter().map(|(id, time, tid, values)| (*id, *time, *tid, &values[..])).collect();
+    let found = report(&records, TimeRange::ALL, By::Function);
+    let rows: Vec<_> =
+        found.rows.iter().map(|row| (row.function.as_str(), row.times.count)).collect();
+    assert_eq!(rows, [("NET_RX", 40), ("0xf1", 40)]);
+    let found = report(&records, TimeRange::ALL, By::Thread);
+    let others: u64 =
+        found.rows.iter().filter(|row| row.label.tid.is_none()).map(|row| row.times.count).sum();
+    assert!(others > 0 && others < 80, "{others}");
+}
+
+#[test]
+fn of_too_many_that_wait_the_oldest_are_given_up_and_new_ones_are_followed() {
+    let mut records: Vec<(u8, u64, u32, Vec<V>)> = Vec::new();
+    for number in 0..200 {
+        records.push((
+            QUEUED,
+            100 + number,
+            5,
+            vec![U64(0x1000 + number), U64(0xf1), Text("events")],
+        ));
+    }
+    let last = vec![U64(0x1000 + 199), U64(0xf1)];
+    records.push((BEGINS, 1000, 7, last.clone()));
+    records.push((ENDS, 1001, 7, last));
+    let records: Vec<(u8, u64, u32, &[V])> =
+        records.iter().map(|(id, time, tid, values)| (*id, *time, *tid, &values[..])).collect();
+    let found = report(&records, TimeRange::ALL, By::Function);
+    assert_eq!((found.rows[0].late.count, found.rows[0].late.total), (1, 701));
+    assert_eq!(found.waiting, 199);
 }
