@@ -101,8 +101,13 @@ impl ControlGroups {
             self.by_number.entry((said.machine, number)).or_insert(group);
         }
         let own = self.of_processes.entry(process).or_default();
-        let at = own.partition_point(|(from, _)| *from <= said.from);
-        own.insert(at, (said.from, group));
+        let last = own.last().map_or(i64::MIN, |(last, _)| *last);
+        match (said.from, own.first_mut()) {
+            (i64::MIN, Some((i64::MIN, first))) => *first = group,
+            (i64::MIN, _) => own.insert(0, (i64::MIN, group)),
+            // Times of a damaged trace may go back. Statements are kept in their order, so that none is inserted.
+            (from, _) => own.push((from.max(last), group)),
+        }
     }
 
     fn group(
@@ -185,6 +190,22 @@ mod tests {
         assert_eq!(all, ["web", "web", "b.service", "b.service", "web", "web"]);
         assert_eq!(world.control_groups_of(one).len(), 3);
         assert_eq!(world.control_groups.all().len(), 2, "a move to a known path adds none");
+    }
+
+    #[test]
+    fn statements_when_they_come_again_or_times_go_back_are_kept_in_their_order() {
+        let mut world = World::default();
+        let one = process(&mut world, 5, None, 0);
+        for name in ["/a.service", "/b.service"] {
+            world.group(one, &said(name, "", i64::MIN));
+        }
+        assert_eq!(world.control_groups.own(one).len(), 1);
+        world.group(one, &said("/c.service", "", 50));
+        world.group(one, &said("/d.service", "", 40));
+        world.group(one, &said("/e.service", "", i64::MIN));
+        let all = [0, 49, 50, 60].map(|time| shown(&world, one, time));
+        assert_eq!(all, ["e.service", "e.service", "d.service", "d.service"]);
+        assert_eq!(world.control_groups.own(one).len(), 3);
     }
 
     #[test]
