@@ -109,9 +109,14 @@ impl LiveView {
 
     /// Returns false if the last look was just before: a viewer asks once for each packet.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        let pause = LOOK_PERIOD.max(self.took * LOOK_SHARE);
+        let pause = LOOK_PERIOD.max(self.rest());
         let is_due = |looked| now.saturating_duration_since(looked) >= pause;
         self.looked.is_none_or(is_due)
+    }
+
+    /// Returns the time after the last look that makes it a small part of all time.
+    pub(crate) fn rest(&self) -> Duration {
+        self.took * LOOK_SHARE
     }
 
     /// Looks for new streams. Returns the number of the first one.

@@ -37,6 +37,10 @@ const PART_BYTES_MAX: u32 = 32 << 20;
 const SESSIONS_MAX: usize = 1000;
 /// Bytes of an answer that are in memory \[byte\].
 const PIECE_BYTES: usize = 128 << 10;
+/// Sizes of the texts that describe a stream, and of the whole description \[byte\].
+const STREAM_PATH_BYTES: usize = 4096;
+const STREAM_NAME_BYTES: usize = 255;
+const STREAM_BYTES: usize = 8 + 8 + 4 + STREAM_PATH_BYTES + STREAM_NAME_BYTES;
 /// Longest time until the first request, longest silence of a viewer after that, and longest time in which it takes nothing
 /// of an answer.
 const GREET: Duration = Duration::from_secs(10);
@@ -45,6 +49,8 @@ const DEAF: Duration = Duration::from_secs(60);
 /// Time for which a list of recordings is answered again: each new one looks at all folders.
 const LISTED: Duration = Duration::from_secs(1);
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
+/// Longest time that a viewer waits which attaches again and again: each time all files are looked at.
+const ATTACH_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 const CONNECT: u32 = 1;
 const LIST_SESSIONS: u32 = 2;
@@ -149,8 +155,19 @@ impl ViewerServer {
 #[derive(Default)]
 struct Answer {
     bytes: Vec<u8>,
-    /// A part of a file that comes after the bytes.
+    /// Streams that are described after the bytes: a description is much larger than what it says.
+    streams: Vec<DescribedStream>,
+    /// A part of a file that comes after that.
     file: Option<FilePart>,
+}
+
+/// A stream of which a viewer is told.
+struct DescribedStream {
+    id: u64,
+    trace: u64,
+    is_metadata: bool,
+    folder: PathBuf,
+    file: String,
 }
 
 /// A part of a file, by offset and size \[byte\].
@@ -171,9 +188,18 @@ impl Answer {
         self
     }
 
+    fn stream(self, stream: &DescribedStream) -> Answer {
+        let answer = self.u64(stream.id).u64(stream.trace).u32(u32::from(stream.is_metadata));
+        let path = stream.folder.to_string_lossy();
+        answer.text(&path, STREAM_PATH_BYTES).text(&stream.file, STREAM_NAME_BYTES)
+    }
+
     /// Gives all of the answer to `give`, in pieces.
     fn each(self, give: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         give(&self.bytes)?;
+        for few in self.streams.chunks(PIECE_BYTES / STREAM_BYTES) {
+            give(&few.iter().fold(Answer::default(), Answer::stream).bytes)?;
+        }
         let Some(FilePart { file, at, bytes }) = self.file else { return Ok(()) };
         let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(bytes).unwrap_or(PIECE_BYTES))];
         let mut given = 0;
@@ -271,6 +297,8 @@ struct Conversation<'s> {
     sessions: Vec<(String, String, PathBuf)>,
     listed: Option<Instant>,
     view: Option<LiveView>,
+    /// Time before which the viewer may not attach again.
+    attach_from: Instant,
     /// Number of streams that were described to the viewer.
     told: usize,
 }
@@ -355,6 +383,7 @@ impl<'s> Conversation<'s> {
             sessions: Vec::new(),
             listed: None,
             view: None,
+            attach_from: Instant::now(),
             told: 0,
         }
     }
@@ -411,10 +440,13 @@ impl<'s> Conversation<'s> {
     fn attach(&mut self, id: u64) -> Answer {
         let session = usize::try_from(id).ok().and_then(|id| self.sessions.get(id));
         let Some((host, _, folder)) = session else { return Answer::default().u32(3).u32(0) };
+        let pause = self.attach_from.saturating_duration_since(Instant::now());
+        std::thread::sleep(pause); // Time: only this viewer waits, for its own looks.
         let mut view = LiveView::new(folder.clone());
         view.has_recorder = (self.has_recorder)(host, folder);
         self.shown = Some((host.clone(), folder.clone()));
         view.look(Instant::now());
+        self.attach_from = Instant::now() + view.rest().min(ATTACH_PAUSE_MAX);
         (self.view, self.told) = (Some(view), 0);
         self.streams_from_told(1)
     }
@@ -425,13 +457,16 @@ impl<'s> Conversation<'s> {
         let new = view.streams.get(self.told..).unwrap_or_default();
         let head = Answer::default().u32(status).u32(new.len() as u32);
         let numbered = new.iter().enumerate();
-        let answer = numbered.fold(head, |answer, (at, stream)| {
-            let (id, is_metadata) = ((self.told + at) as u64, stream.is_metadata());
-            let answer = answer.u64(id).u64(stream.trace).u32(u32::from(is_metadata));
-            answer.text(&stream.folder.to_string_lossy(), 4096).text(&stream.file, 255)
+        let described = numbered.map(|(at, stream)| DescribedStream {
+            id: (self.told + at) as u64,
+            trace: stream.trace,
+            is_metadata: stream.is_metadata(),
+            folder: stream.folder.clone(),
+            file: stream.file.clone(),
         });
+        let streams = described.collect();
         self.told = view.streams.len();
-        answer
+        Answer { streams, ..head }
     }
 
     fn new_streams(&mut self) -> Answer {
@@ -558,6 +593,36 @@ mod tests {
             drop(deaf);
             assert_eq!(given, Ok(true));
         });
+    }
+
+    #[test]
+    fn many_streams_are_described_in_pieces() {
+        let scratch = crate::testing::Scratch::new("live-streams");
+        let trace = scratch.0.join("box/s/user/app-1");
+        std::fs::create_dir_all(&trace).unwrap();
+        std::fs::write(trace.join("metadata"), "trace {};").unwrap();
+        let names: Vec<String> = (100..200).map(|number| format!("channel0_{number}")).collect();
+        names.iter().for_each(|name| std::fs::write(trace.join(name), "x").unwrap());
+        let nobody = |_: &str, _: &Path| false;
+        let mut conversation = Conversation::new(&scratch.0, &nobody);
+        conversation.list();
+        let (mut answer, mut pieces) = (Vec::new(), 0);
+        let given = conversation.attach(0).each(&mut |piece| {
+            assert!(piece.len() <= PIECE_BYTES, "{}", piece.len());
+            answer.extend_from_slice(piece);
+            pieces += 1;
+            Ok(())
+        });
+        assert!(given.is_ok() && pieces > 2);
+        let (head, streams) = answer.split_at(8);
+        assert_eq!(head, [1u32.to_be_bytes(), 101u32.to_be_bytes()].concat());
+        let mut told = Vec::new();
+        for (id, stream) in (0u64..).zip(streams.chunks(STREAM_BYTES)) {
+            assert_eq!(stream[..8], id.to_be_bytes());
+            let name = stream[20 + STREAM_PATH_BYTES..].split(|byte| *byte == 0).next().unwrap();
+            told.push(String::from_utf8(name.to_vec()).unwrap());
+        }
+        assert_eq!(told, [&["metadata".to_owned()][..], &names].concat());
     }
 
     #[test]
