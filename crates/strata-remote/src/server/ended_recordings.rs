@@ -11,14 +11,14 @@
 //! is told the number of the attempt. A command that a killed relay has left behind is waited for: no two run for one
 //! recording.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{flock, FlockOperation, OFlags};
@@ -99,6 +99,8 @@ struct Archiver<'s> {
     begun: SystemTime,
     jobs: Vec<Job>,
     retries: HashMap<PathBuf, Retry>,
+    /// Recordings of which it was said that they wait for what an earlier attempt has started.
+    held: HashSet<PathBuf>,
 }
 
 impl Relayd {
@@ -109,7 +111,8 @@ impl Relayd {
         }
         let (jobs, retries) = (Vec::new(), HashMap::new());
         let begun = SystemTime::now();
-        let mut archiver = Archiver { shared: &self.shared, rules, begun, jobs, retries };
+        let held = HashSet::new();
+        let mut archiver = Archiver { shared: &self.shared, rules, begun, jobs, retries, held };
         let mut next_scan = Instant::now();
         while !is_over() {
             let now = Instant::now();
@@ -153,6 +156,7 @@ impl Archiver<'_> {
             let waiting: Vec<&Ended> = all.iter().filter(|one| !one.is_delivered).collect();
             self.with_figures(|figures| figures.waiting = waiting.len() as u64);
             self.retries.retain(|path, _| waiting.iter().any(|one| one.path == *path));
+            self.held.retain(|path| waiting.iter().any(|one| one.path == *path));
             for one in waiting {
                 let is_running = self.jobs.iter().any(|job| job.one.path == one.path);
                 let is_early = self.retries.get(&one.path).is_some_and(|retry| now < retry.at);
@@ -163,14 +167,14 @@ impl Archiver<'_> {
                 if !self.has_recorder(one) {
                     match begin(command, one) {
                         Ok(Some(Begun { child, attempt, is_unknown })) => {
+                            self.held.remove(&one.path);
                             if is_unknown {
                                 let folder = one.path.clone();
                                 (self.shared.log)(RelayEvent::DeliversAgain { folder, attempt });
                             }
                             self.jobs.push(Job { one: one.clone(), child, since: now, attempt });
                         }
-                        // What a killed relay has started still runs.
-                        Ok(None) => {}
+                        Ok(None) => self.tell_held(&one.path),
                         Err(error) => self.has_failed(one.path.clone(), error.to_string(), now),
                     }
                 }
@@ -190,13 +194,14 @@ impl Archiver<'_> {
             match job.child.try_wait() {
                 Ok(None) if is_late => {
                     job.end();
+                    note(&job, FAILED);
                     let why = format!("it took more than {} s", JOB.as_secs());
                     self.has_failed(job.one.path, why, now);
                 }
                 Ok(None) => self.jobs.push(job),
                 Ok(Some(status)) if status.success() => self.has_taken(job, now),
                 Ok(Some(status)) => {
-                    note_failed(&job);
+                    note(&job, FAILED);
                     self.has_failed(job.one.path, in_words(status), now);
                 }
                 Err(error) => self.has_failed(job.one.path, error.to_string(), now),
@@ -205,8 +210,11 @@ impl Archiver<'_> {
     }
 
     fn has_taken(&mut self, job: Job, now: Instant) {
-        let Job { one, since, attempt, .. } = job;
-        let marked = self.mark_delivered(&one, attempt);
+        let marked = self.mark_delivered(&job.one, job.attempt);
+        if !matches!(marked, Ok(true)) {
+            note(&job, TAKEN);
+        }
+        let Job { one, since, .. } = job;
         let path = one.path;
         match marked {
             Ok(true) => {}
@@ -242,6 +250,18 @@ impl Archiver<'_> {
         // Without the file it is as if there had been no attempt, and with the mark there will be no other.
         let _ = std::fs::remove_file(one.path.join(DELIVERING));
         Ok(true)
+    }
+
+    /// Says once of a recording that it waits: what an earlier attempt has started may never end.
+    fn tell_held(&mut self, path: &Path) {
+        if self.held.insert(path.to_owned()) {
+            let why = format!(
+                "--on-part: {} is handed over when what an earlier attempt has started has ended: a process has its \
+                 {DELIVERING} open",
+                path.display()
+            );
+            (self.shared.log)(RelayEvent::Trouble(why));
+        }
     }
 
     fn has_failed(&mut self, path: PathBuf, why: String, now: Instant) {
@@ -314,16 +334,19 @@ struct Begun {
     is_unknown: bool,
 }
 
-/// Begins the command for a recording. Returns `None` if a command of an earlier relay still runs for it.
+/// Begins the command for a recording. Returns `None` if something that an earlier attempt has started still runs.
 fn begin(command: &str, one: &Ended) -> io::Result<Option<Begun>> {
     let name = one.path.file_name().unwrap_or_default();
     let path = std::path::absolute(&one.path)?;
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let options = File::options().read(true).write(true).create(true).truncate(false).to_owned();
+    // A program that another thread starts at the same time would inherit the lock as well.
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut mark = options.clone().mode(0o640).custom_flags(flags).open(path.join(DELIVERING))?;
-    match flock(&mark, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-        locked => locked?,
+    // Not every file system has locks: there, what an earlier attempt has started is not waited for.
+    let locked = flock(&mark, FlockOperation::NonBlockingLockExclusive);
+    if locked == Err(rustix::io::Errno::WOULDBLOCK) {
+        return Ok(None);
     }
     let mut before = String::new();
     // What is no text is as if there were nothing.
@@ -332,7 +355,7 @@ fn begin(command: &str, one: &Ended) -> io::Result<Option<Begun>> {
     let attempt: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
     let (attempt, is_unknown) = (attempt.saturating_add(1), words.next() == Some(RUNNING));
     write_attempt(&mut mark, attempt, RUNNING)?;
-    // The command inherits the lock. No other thread of the relay starts programs.
+    // The command inherits the lock.
     fcntl_setfd(&mark, FdFlags::empty())?;
     let child = Command::new("/bin/sh")
         .args(["-c", command])
@@ -346,7 +369,13 @@ fn begin(command: &str, one: &Ended) -> io::Result<Option<Begun>> {
     Ok(Some(Begun { child, attempt, is_unknown }))
 }
 
+/// Held while a command is started. Nothing else in the relay starts programs.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// What is known of an attempt: it has begun, it has failed, or the command has taken the recording, which then went on.
 const RUNNING: &str = "running";
+const FAILED: &str = "failed";
+const TAKEN: &str = "taken";
 
 fn write_attempt(mark: &mut File, attempt: u64, state: &str) -> io::Result<()> {
     mark.rewind()?;
@@ -355,9 +384,9 @@ fn write_attempt(mark: &mut File, attempt: u64, state: &str) -> io::Result<()> {
 }
 
 /// Notes how an attempt ended. If that cannot be written, the next attempt says that nobody knows.
-fn note_failed(job: &Job) {
+fn note(job: &Job, state: &str) {
     let mark = File::options().write(true).open(job.one.path.join(DELIVERING));
-    let _ = mark.and_then(|mut mark| write_attempt(&mut mark, job.attempt, "failed"));
+    let _ = mark.and_then(|mut mark| write_attempt(&mut mark, job.attempt, state));
 }
 
 fn in_words(status: ExitStatus) -> String {
@@ -438,7 +467,7 @@ mod tests {
 
     fn archiver<'s>(relayd: &'s Relayd, rules: &'s KeepRules) -> Archiver<'s> {
         let (begun, jobs, retries) = (SystemTime::now(), Vec::new(), HashMap::new());
-        Archiver { shared: &relayd.shared, rules, begun, jobs, retries }
+        Archiver { shared: &relayd.shared, rules, begun, jobs, retries, held: HashSet::new() }
     }
 
     fn finish_jobs(archiver: &mut Archiver<'_>, now: Instant) {
@@ -617,16 +646,53 @@ mod tests {
         let mut next = archiver(&relayd, &rules);
         next.scan(now, wall);
         assert!(next.jobs.is_empty(), "two commands run for one recording");
+        assert!(next.held.contains(&ended), "nobody is told why it is not handed over");
         // The last one of the first attempt ends.
         std::fs::write(&fifo, "").unwrap();
         while next.jobs.is_empty() {
             next.scan(now, wall);
         }
+        assert!(next.held.is_empty());
         finish_jobs(&mut next, now);
         let attempts = std::fs::read_to_string(scratch.0.join("attempts")).unwrap();
         assert_eq!(attempts, "1\n2\n");
         let mark = std::fs::read_to_string(ended.join(DELIVERED)).unwrap();
         assert!(mark.ends_with("\nattempts 2\n"), "{mark}");
         assert!(!ended.join(DELIVERING).exists());
+    }
+
+    #[test]
+    fn attempt_whose_end_is_known_is_none_that_nobody_knows_of() {
+        let scratch = Scratch::new("archiver-known");
+        let relayd = relay(&scratch);
+        let ended = recording(&scratch.0, "ended", Ending::Ended);
+        let one = Ended {
+            host: "box".to_owned(),
+            path: ended.clone(),
+            when: changed_at(&ended).unwrap(),
+            is_delivered: false,
+        };
+        let rules = KeepRules::default();
+        let mut archiver = archiver(&relayd, &rules);
+        let now = Instant::now();
+        let mut attempt = |command: &str, since: Instant, wanted: &str| {
+            let Begun { child, attempt, is_unknown } = begin(command, &one).unwrap().unwrap();
+            assert!(!is_unknown, "before {wanted}");
+            archiver.jobs.push(Job { one: one.clone(), child, since, attempt });
+            finish_jobs(&mut archiver, now);
+            let noted = std::fs::read_to_string(ended.join(DELIVERING)).unwrap();
+            assert_eq!(noted.trim_end(), wanted);
+        };
+        attempt("exit 3", now, "1 failed");
+        // It takes longer than it may.
+        let long_ago = now.checked_sub(2 * JOB);
+        if let Some(long_ago) = long_ago {
+            attempt("exec sleep 1000", long_ago, "2 failed");
+        }
+        // The recording has gone on meanwhile, so that what was taken is not all of it.
+        let mark = File::options().write(true).open(ended.join(end_mark::FILE)).unwrap();
+        mark.set_modified(one.when + Duration::from_secs(1)).unwrap();
+        attempt("true", now, if long_ago.is_some() { "3 taken" } else { "2 taken" });
+        assert!(!ended.join(DELIVERED).exists());
     }
 }
