@@ -701,7 +701,7 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
 }
 
 /// Makes the connection that of its recording, in the place of one that may have broken unseen, and has so much time to end.
-/// A recorder that is refused does not come again: what may be otherwise soon is no reason to.
+/// A recorder that is refused does not come again: what may be otherwise soon, as the host's connections, is no reason to.
 fn register<'s>(
     shared: &'s Shared,
     connection: &Connection,
@@ -723,7 +723,7 @@ fn register<'s>(
     // The one that is replaced ends.
     if !is_again && host.connections >= limits.host_connections {
         let most = limits.host_connections;
-        return Err(End::Refused(format!("the host has {most} connections")));
+        return Err(End::Later(format!("the host has {most} connections")));
     }
     if host.bytes >= limits.host_bytes {
         drop(registry);

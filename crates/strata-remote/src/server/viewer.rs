@@ -59,10 +59,12 @@ impl From<io::Error> for ViewEnd {
     }
 }
 
-/// Returns what a viewer is told if a file of the recording cannot be read or sent. It does not come again in vain.
+/// Returns what a viewer is told if a file of the recording cannot be read or sent. It does not come again in vain, but does if
+/// the file makes no sense: it is being written, and may have been looked at in between.
 fn unreadable(error: &io::Error) -> ViewEnd {
     let why = format!("the recording cannot be shown: {error}");
-    match is_passing(error) {
+    let is_half = [ErrorKind::InvalidData, ErrorKind::UnexpectedEof].contains(&error.kind());
+    match is_half || is_passing(error) {
         true => ViewEnd::Later(why),
         false => ViewEnd::Refused(why),
     }
