@@ -72,6 +72,11 @@ impl TriggerProgress {
         }
     }
 
+    /// Leaves out what was written before, and the chunks that were complete.
+    pub(crate) fn after(self, written: u64, part: u64) -> TriggerProgress {
+        TriggerProgress { written, part, ..self }
+    }
+
     /// Returns whether the trigger fires now, and updates its state.
     pub(crate) fn look(&mut self, trigger: &Trigger, facts: &TriggerFacts<'_>) -> bool {
         let events = facts.events.wrapping_sub(std::mem::replace(&mut self.events, facts.events));
@@ -263,6 +268,21 @@ mod tests {
         for (ms, (part, fires)) in (0..).zip([(0, false), (1, true), (1, false), (3, true)]) {
             bench.of_session.2 = part;
             assert_eq!(bench.look(ms, 7, 9, &[None]).0, fires, "{part}");
+        }
+    }
+
+    #[test]
+    fn what_was_there_before_the_trigger_is_none_of_its_occurrences() {
+        for (when, before, later) in [
+            (Condition::Written { bytes: 1000 }, (0, 5999, 7), (0, 6000, 7)),
+            (Condition::Part, (0, 5000, 7), (0, 5000, 8)),
+        ] {
+            let mut bench = Bench::new(when);
+            bench.progress = bench.progress.after(5000, 7);
+            bench.of_session = before;
+            assert_eq!(bench.look(0, 0, 3, &[]), (false, 0, 0), "{before:?}");
+            bench.of_session = later;
+            assert_eq!(bench.look(1, 0, 3, &[]), (true, 1, 0), "{later:?}");
         }
     }
 

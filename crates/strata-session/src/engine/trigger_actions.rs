@@ -11,7 +11,7 @@ use super::words::{in_words, said};
 use super::Engine;
 use crate::error::SessionError;
 use crate::plan::{Action, LayerOf, Plan, Trigger};
-use crate::report::Notice;
+use crate::report::{ChunkStatus, Notice};
 
 impl<'a> Engine<'a> {
     /// Creates the triggers that `plan` has and the session has not. Existing triggers stay until the session has the
@@ -40,9 +40,10 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        let now = self.time().now();
+        let (now, (written, last)) = (self.time().now(), self.written());
+        let before = (written, last.map_or(0, |part| part.number));
         for (trigger, watcher) in new {
-            self.triggers.add(trigger, watcher, now, self.signals);
+            self.triggers.add(trigger, watcher, (now, self.signals), before);
         }
         Ok(())
     }
@@ -95,14 +96,19 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Returns the size of all packets written so far \[byte\], and the last complete chunk.
+    fn written(&self) -> (u64, Option<ChunkStatus>) {
+        let last = self.resources.chunks().and_then(|chunks| chunks.last.into_iter().next_back());
+        (self.resources.context.shared.counts().1, last)
+    }
+
     /// Returns what is known of the session's traces and buffers, if a trigger waits for it.
     fn session_facts(&self) -> SessionFacts {
         if !self.triggers.all.iter().any(ActiveTrigger::is_of_traces) {
             return SessionFacts::default();
         }
-        let last = self.resources.chunks().and_then(|chunks| chunks.last.into_iter().next_back());
+        let (written, last) = self.written();
         let fills = self.session.statuses().into_iter().map(|layer| layer.fill);
-        let (_, written, ..) = self.resources.context.shared.counts();
         SessionFacts {
             fill: fills.max().unwrap_or(0),
             written,

@@ -281,8 +281,13 @@ impl<'a> ActiveTrigger<'a> {
         if let Some(asking) = self.asking.take() {
             match asking.try_recv() {
                 Err(TryRecvError::Empty) => self.asking = Some(asking),
-                Err(TryRecvError::Disconnected) => {}
-                Ok(event) => self.event = event,
+                Ok(Some(event)) => self.event = Some(event),
+                Err(TryRecvError::Disconnected) | Ok(None) => {
+                    self.error = Some(
+                        "its event: it could not be saved and read, and the command reads null"
+                            .to_owned(),
+                    );
+                }
             }
         }
         if let Some(child) = &mut self.child {
@@ -429,13 +434,13 @@ impl<'a> Triggers<'a> {
     }
 
     /// Adds a trigger with its watcher, or with the reason why its events cannot be watched. `signals`: number of
-    /// signals before.
+    /// signals before. `written`, `part`: size of the packets that were written, and number of the last complete chunk.
     pub(super) fn add(
         &mut self,
         trigger: &Trigger,
         found: Result<Option<Box<dyn Watcher + 'a>>, String>,
-        now: Instant,
-        signals: u64,
+        (now, signals): (Instant, u64),
+        (written, part): (u64, u64),
     ) {
         let (watcher, lacks) = match found {
             Ok(watcher) => (watcher, None),
@@ -443,7 +448,7 @@ impl<'a> Triggers<'a> {
         };
         self.all.push(ActiveTrigger {
             trigger: trigger.clone(),
-            progress: TriggerProgress::new(now, signals),
+            progress: TriggerProgress::new(now, signals).after(written, part),
             watcher,
             lacks,
             todo: VecDeque::new(),

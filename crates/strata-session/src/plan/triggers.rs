@@ -77,7 +77,7 @@ pub enum Condition {
         /// The degree \[%\].
         percent: u8,
     },
-    /// The session has written this much since it began, or since the condition was met last.
+    /// The session has written this much since the trigger was added, or since the condition was met last.
     Written {
         /// The size of the packets \[byte\].
         bytes: u64,
