@@ -268,9 +268,7 @@ impl Plan {
             () if self.snapshot => {
                 "a flight recorder writes nothing but snapshots, and nothing is rotated"
             }
-            () if self.to.is_some() || self.transient.relay.is_some() => {
-                "the trace goes to a relay in one piece"
-            }
+            () if self.transient.relay.is_some() => "the trace goes to a relay in one piece",
             () if !self.transient.guests.is_empty() => {
                 "a guest is recorded, whose traces are written in one piece"
             }

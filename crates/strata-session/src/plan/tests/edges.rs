@@ -61,6 +61,11 @@ fn schedule_of_rotation_changes_one_condition_at_a_time() {
     assert!(plan.rotation.is_none());
     let mut guest = plan.clone();
     guest.transient.relay = Some(strata_relay::Place::Path("/x".into()));
+    // Parts at a relay are recordings, which it limits itself.
+    let to = Some(strata_remote::Destination::parse("localhost").unwrap());
+    let relayed = Plan { to, ..Plan::new(false, None) };
+    let hourly = change(&relayed, Change::EnableRotation(by(None, Some(3_600_000), None)));
+    assert_eq!(hourly.rotation, by(None, Some(3_600_000), None));
     for (plan, rotation, said) in [
         (&plan, by(None, None, None), "no size, no time"),
         (&plan, by(Some(1), None, None), "--rotate-size: 1 bytes"),
@@ -68,6 +73,7 @@ fn schedule_of_rotation_changes_one_condition_at_a_time() {
         (&plan, by(None, None, Some(0)), "--rotate-count: 0 parts"),
         (&Plan::new(true, None), by(Some(1 << 20), None, None), "nothing is rotated"),
         (&guest, by(Some(1 << 20), None, None), "in one piece"),
+        (&relayed, by(None, None, Some(2)), "Leave out --rotate-count"),
     ] {
         let text = refused(plan, &Change::EnableRotation(rotation));
         assert!(text.contains(said), "{rotation:?}: {text}");
