@@ -7,9 +7,24 @@ use strata_ctf::read::{EventClass, FieldInfo, FieldKind, FieldRef, Reader, Scope
 
 /// The most tables of event classes; records of further names are only in `events`.
 const TABLES_MAX: usize = 10_000;
-/// Tables of this crate in addition to those of a timeline and of event classes.
-pub(crate) const OWN_NAMES: [&str; 4] =
-    ["events", "event_counts", "events_by_name", "schema_version"];
+/// Names in addition to those of a timeline and of event classes: tables of this crate, and functions of this crate and of
+/// SQLite that return rows, which an event of the same name would replace.
+pub(crate) const OWN_NAMES: [&str; 14] = [
+    "events",
+    "event_counts",
+    "events_by_name",
+    "schema_version",
+    "span_join",
+    "json_each",
+    "json_tree",
+    "jsonb_each",
+    "jsonb_tree",
+    "pragma_table_info",
+    "pragma_table_xinfo",
+    "pragma_table_list",
+    "pragma_function_list",
+    "pragma_user_version",
+];
 /// The most columns of a table, of the 2,000 that SQLite allows; further fields are only in `fields`.
 const COLUMNS_MAX: usize = 1_000;
 

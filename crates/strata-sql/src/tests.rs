@@ -181,6 +181,19 @@ fn hostile_names_of_events_and_fields_are_only_names() {
 }
 
 #[test]
+fn events_that_are_called_like_functions_of_rows_replace_none() {
+    let events = [("json_each", "u8 n;"), ("pragma_table_xinfo", "u8 n;"), ("span_join", "u8 n;")];
+    let folder = trace(&events, &[(0, 1, &[3]), (1, 2, &[4]), (2, 3, &[5])]);
+    let mut database = database(&folder);
+    assert!(database.tables().unwrap().iter().any(|table| table.name == "calls"));
+    assert_eq!(rows(&mut database, "select value from json_each('[7, 8]')"), ["7", "8"]);
+    for (event, n) in [("json_each", "3"), ("pragma_table_xinfo", "4"), ("span_join", "5")] {
+        assert_eq!(database.table_of_event(event), Some(&*format!("event_{event}")));
+        assert_eq!(rows(&mut database, &format!("select n from event_{event}")), [n]);
+    }
+}
+
+#[test]
 fn conditions_that_the_reader_checks_select_what_sqlite_selects() {
     let folder = numbers(40);
     let mut database = database(&folder);
