@@ -56,6 +56,7 @@ impl Options {
         stop: &dyn Fn() -> bool,
     ) -> Result<Choice, SqlError> {
         let Options { names: _, range, filter, of, pairs, counters } = self;
+        let mut left_out = Vec::new();
         let wanted = of.as_deref().map(|words| WantedOf { words, also_about: true });
         let selection = match filter.is_some() || of.is_some() {
             false => None,
@@ -69,11 +70,25 @@ impl Options {
                         )));
                     }
                 }
+                left_out.extend(remark(
+                    bound.selection.deferred_left_out(),
+                    "an argument of a system call came in a record behind the entry, of which more are there than are kept: \
+                     the filter has not seen it",
+                ));
+                left_out.extend(remark(
+                    bound.facts.as_ref().map_or(0, |facts| facts.left_out()),
+                    "there are more facts of who made records, and how long calls and spans took, than are kept: the filter \
+                     does not select those records",
+                ));
                 Some(bound.selection)
             }
         };
-        Ok(Choice { range, selection, pairs, counters })
+        Ok(Choice { range, selection, pairs, counters, left_out })
     }
+}
+
+fn remark(count: u64, text: &str) -> Option<String> {
+    (count > 0).then(|| format!("{count}×, {text}"))
 }
 
 /// The records and rules of a database.
@@ -84,4 +99,6 @@ pub(crate) struct Choice {
     pub selection: Option<Selection>,
     pub pairs: Vec<PairRule>,
     pub counters: Vec<CounterRule>,
+    /// Remarks on records that the filter could not judge.
+    pub left_out: Vec<String>,
 }

@@ -194,6 +194,7 @@ impl Database {
     #[must_use]
     pub fn found(&self) -> Found {
         let mut found = self.shared.findings.found();
+        found.left_out.extend(self.shared.choice.left_out.iter().cloned());
         found.left_out.extend(self.shared.names.files.remarks());
         found
     }
