@@ -9,7 +9,6 @@
 """
 
 import re
-import threading
 import weakref
 
 from opentelemetry.sdk import trace
@@ -36,7 +35,6 @@ class SpanProcessor(trace.SpanProcessor):
     def __init__(self):
         super().__init__()
         self._is_there = _native.availability() is None
-        self._lock = threading.Lock()
         self._names = {}
         # What is open, by the ids. A span that its program forgets without an end leaves it, and ends, when it is freed.
         self._open = {}
@@ -44,11 +42,12 @@ class SpanProcessor(trace.SpanProcessor):
     def _class(self, name):
         known = self._names.get(name)
         if known is None:
-            with self._lock:
-                if len(self._names) >= _NAMES_MAX:
-                    return "otel:span"
-                known = "otel:" + (_UNUSUAL.sub("_", name)[:_TEXT_MAX].strip("_") or "span")
-                self._names[name] = known
+            # Without a lock: a child process would wait for ever for one that another thread held at the fork. Threads that come
+            # here at the same time make some names more.
+            if len(self._names) >= _NAMES_MAX:
+                return "otel:span"
+            known = "otel:" + (_UNUSUAL.sub("_", name)[:_TEXT_MAX].strip("_") or "span")
+            self._names[name] = known
         return known
 
     def on_start(self, span, parent_context=None):
