@@ -13,7 +13,9 @@
  * Nearly every wait of a busy server is short. So that such a one costs nothing where the task comes back, the kernel's own
  * note of when it came to a CPU before is looked at first: it has not been away for longer than since then. That note is
  * beside what the kernel writes next; what was noted by us is memory that nobody has touched since, four dependent loads
- * of it. Times are those of the run queue (rq->clock), which the kernel has read for this very switch.
+ * of it. These times are those of the run queue (rq->clock), which the kernel has read for this very switch. They only decide
+ * whether a return is looked at: no clock service adjusts that clock, and without a stable TSC it is a tick off between CPUs.
+ * What is recorded is by the clock of the trace, which is read when the task leaves.
  *
  * What this does not see: calls that compute and never leave their CPU, and of a call with several waits what was before
  * the first long one. A begin is never told too early: it is the time at which a task left its CPU within this very call.
@@ -220,13 +222,13 @@ static __attribute__((noinline)) int call_leaves(struct task_struct *task)
 	mark->nr = nr;
 	mark->place = place_of(nr);
 	mark->left = now;
+	mark->time = bpf_ktime_get_ns();
 	/* The others have their arguments when they return. */
 	if (is_execve(mark->place))
 		read_arguments(regs, mark->argument);
 	if (mark->alike < WAITED_ALIKE * SLOWER_NS)
 		return 0;
 	mark->alike = 0;
-	mark->time = bpf_ktime_get_ns();
 	return ask_for_return(task, mark);
 }
 
@@ -251,7 +253,6 @@ static __attribute__((noinline)) int call_goes_on(struct task_struct *task, uint
 	if (away < SLOWER_NS / 2)
 		return 0;
 	mark->alike = 0;
-	mark->time = bpf_ktime_get_ns() - away;
 	return ask_for_return(task, mark);
 }
 
