@@ -12,7 +12,9 @@ flock 9
 if [[ $(cat "$folder/complete" 2>/dev/null) != "$wanted" ]]; then
 	rm -rf "$folder"
 	python3 -m venv "$folder.tools" >&2 || exit 1
-	"$folder.tools/bin/pip" install --quiet --only-binary :all: --no-deps --target "$folder" "$wanted" >&2 || exit 1
+	# Its programs need no Python, so that it may be for another one than this machine has.
+	"$folder.tools/bin/pip" install --quiet --only-binary :all: --no-deps --target "$folder" --platform manylinux2014_x86_64 \
+		--implementation cp --python-version 3.12 --abi cp312 "$wanted" >&2 || exit 1
 	rm -rf "$folder.tools"
 	echo "$wanted" >"$folder/complete"
 fi
