@@ -23,6 +23,8 @@ use crate::names::Name;
 const GROUPS_MAX: usize = 1 << 16;
 /// The most bytes of a path that are kept.
 const PATH_BYTES_MAX: usize = 4096;
+/// The most bytes that the paths and containers of all groups take.
+const BYTES_MAX: usize = 1 << 25;
 /// The most statements about processes that are kept.
 const CHANGES_MAX: usize = 1 << 20;
 
@@ -62,6 +64,8 @@ pub struct ControlGroups {
     /// Where a process is from a time on, in the order of time.
     of_processes: HashMap<ThreadId, Vec<(i64, GroupIndex)>>,
     nr_changes: usize,
+    /// Bytes of the paths and containers of all groups.
+    bytes: usize,
     left_out: u64,
 }
 
@@ -123,7 +127,13 @@ impl ControlGroups {
                 return Some(*known);
             }
         }
-        let index = u32::try_from(self.all.len()).ok().filter(|_| self.all.len() < GROUPS_MAX)?;
+        // The path is there twice.
+        let bytes = self.bytes.saturating_add(2 * path.len()).saturating_add(said.container.len());
+        if self.all.len() >= GROUPS_MAX || bytes > BYTES_MAX {
+            return None;
+        }
+        let index = u32::try_from(self.all.len()).ok()?;
+        self.bytes = bytes;
         let shown = if said.container.is_empty() { unit_of(path) } else { said.container };
         let shown = name(shown);
         self.all.push(ControlGroup { path: path.into(), container: said.container.into(), shown });
@@ -235,5 +245,20 @@ mod tests {
         }
         assert_eq!(world.control_groups.left_out(), 3);
         assert_eq!(world.control_groups.all().len(), GROUPS_MAX);
+    }
+
+    #[test]
+    fn malicious_names_that_are_long_take_bounded_room_and_are_counted() {
+        let mut world = World::default();
+        let one = process(&mut world, 5, None, 0);
+        let long = "x".repeat(PATH_BYTES_MAX - 8);
+        for number in 0..5000 {
+            world.group(one, &said(&format!("/{number}{long}"), "", number));
+        }
+        world.group(one, &said("/short", &"y".repeat(BYTES_MAX), 5000));
+        let groups = &world.control_groups;
+        let bytes = groups.all.iter().map(|group| 2 * group.path.len() + group.container.len());
+        assert!(bytes.sum::<usize>() <= BYTES_MAX);
+        assert_eq!(groups.all.len() as u64 + groups.left_out(), 5001);
     }
 }
