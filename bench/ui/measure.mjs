@@ -61,11 +61,20 @@ await weigh();
 // All groups are opened, and scrolled through.
 await page.keyboard.press("0");
 for (let n = 0; n < 40; n++) {
-	const closed = page.locator('.toggle[aria-expanded="false"]').first();
-	if ((await closed.count()) === 0) {
+	// Found and clicked at once, in a frame of its own: one that is found may be open before a click of the driver reaches it.
+	const isClicked = await page.evaluate(
+		() =>
+			new Promise((done) =>
+				requestAnimationFrame(() => {
+					const closed = document.querySelector('.toggle[aria-expanded="false"]');
+					closed?.click();
+					done(closed !== null);
+				}),
+			),
+	);
+	if (!isClicked) {
 		break;
 	}
-	await closed.click();
 }
 const frames = await page.evaluate(
 	(length) =>
