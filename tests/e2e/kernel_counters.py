@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """kernel_counters.py RESTARTS < TEXT: the records of sched_switch that have the counter perf_cpu_context_switches. On each
-CPU each has one more than the one before; or more where another thread goes on than the one that was switched to, since the
-kernel hides those between, unless it is the same one, which has got its process' number by an exec; but at most RESTARTS
-times it begins again, with zeroes until then. Where there is a clock, too, it goes as the time of the records does."""
+CPU each has one more than the one before; or more, since the kernel hides threads, and with them the switches from them: where
+another thread goes on than the one that was switched to (unless it is the same one, which has got its process' number by an
+exec), or where that one was left and switched to again, which are two more. At most RESTARTS times it begins again, with
+zeroes until then. Where there is a clock, too, it goes as the time of the records does."""
 import re
 import sys
 
@@ -21,7 +22,7 @@ begun = renamed = 0
 for cpu, records in of_cpu.items():
     again = 0
     for (time, before, _, (_, to)), (_, count, _, (who, _)) in zip(records, records[1:]):
-        is_next = count == before + 1 or who != to and count > before + 1
+        is_next = count == before + 1 or count > before + (1 if who != to else 2)
         renamed += who != to and count == before + 1
         if is_next or before == 0 and restarts > 0:
             continue

@@ -132,10 +132,8 @@ finds() {
 the_trace() {
 	new_trace
 	trace=$out/trace_$1 talk=$out/$1.err
-	# An interrupt within a program runs none of its kind: the kernel counts that, and it is said.
 	read_trace '^WARNING: Tracer discarded [0-9]+ events? '
-	! grep ' discarded (' "$talk" | grep -vF '(program already running)' ||
-		fail "$1: event records were discarded"
+	only_within_programs
 	check_packets
 	same "$1: event records" "$(events)" "$(recorded)"
 }
