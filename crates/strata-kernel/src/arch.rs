@@ -1,4 +1,5 @@
-//! What differs between the machines of the kernel layer: one file for each, with the same members.
+//! Describes the machines (CPU architectures) whose kernels can be recorded: one file for each, with the same
+//! members.
 //!
 //! ```text
 //! machine.rs      Machine: what there is to know of a machine, as data
@@ -7,9 +8,16 @@
 //! aarch64.rs      the numbers of its calls, and the values that differ from x86-64's
 //! ```
 //!
-//! Nothing else of this crate knows a machine by its name; `probe/kernel/arch` is the same for the programs in the
-//! kernel. Which machine is recorded is decided when this is compiled ([`here`]), but the tables of all machines are there and
-//! are tested on each of them. docs/design/machines.md has what a new one takes.
+//! Nothing else of this crate knows a machine by its name; `probe/kernel/arch` is the same for the programs in
+//! the kernel. The machine that is recorded is chosen when the crate is compiled ([`here`]). The tables of all
+//! machines are compiled in, and each machine tests all of them, so that a mistake in a table for AArch64 is
+//! found on x86-64.
+//!
+//! # A new machine
+//! Add a file with a `MACHINE`, put it into [`ALL`], and the same below `probe/kernel/arch`. The tests compare
+//! names of values and members of structures with the machine's C headers (`c_header_check`).
+//! docs/design/machines.md lists the rest: decoders of instructions, packages, and what only a kernel of that
+//! machine can show.
 
 mod aarch64;
 mod machine;

@@ -1,5 +1,5 @@
-//! Discovers what this machine can record: the kernel's events and their formats, system calls, the functions and probes
-//! of binaries, CPUs, and the rights of this process.
+//! Discovers what this machine can record: the kernel's events and their formats, system calls, the functions and
+//! probes of binaries, CPUs, and the rights of this process.
 //!
 //! ```text
 //! tracefs ── catalog: names ── format: fields of one event, when it is selected       the kernel's tracepoints
@@ -11,11 +11,14 @@
 //! doctor        all of it, one requirement at a time, for people
 //! ```
 //!
-//! Nothing here changes the machine, and nothing depends on a session. What takes long is read when it is needed: a kernel has two
-//! thousand events, and a description is read only when an event is selected. Files of binaries are hostile: every size in them is
-//! compared with the file, and the code that is decoded has a limit.
+//! Nothing here changes the machine, and nothing depends on a session. What takes long is read when it is needed:
+//! a kernel has two thousand events, and a description is read only when an event is selected. Files of binaries
+//! are hostile: every size in them is compared with the file, and the code that is decoded has a limit.
 //!
-//! A failure is an error of the caller's request ("no such event"), except in [`doctor`], for which it is a finding.
+//! A failure is an error of the caller's request ("no such event"), except in [`doctor`], for which it is a
+//! finding. Functions may be called from any thread, and results are values that the caller keeps: what was found
+//! is true of the moment, as modules are loaded, CPUs come and go, and files are replaced. `decide` is the main
+//! caller; `strata list -k` and `strata doctor` print what is here.
 
 pub(crate) mod btf;
 pub(crate) mod build_id;

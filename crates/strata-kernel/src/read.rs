@@ -1,5 +1,5 @@
-//! Reads what the kernel reports beside the records of programs: changes of processes and of their code, and the state
-//! of the machine at the begin of a recording.
+//! Reads what the kernel reports beside the records of programs: changes of processes and of their code, and the
+//! state of the machine at the begin of a recording.
 //!
 //! ```text
 //! perf_ring            a ring of perf events for each CPU, read at its tail
@@ -10,12 +10,14 @@
 //! container_name       the container of a process, from its control group
 //! ```
 //!
-//! Their results are records with LTTng's names and fields, so that a reader needs one decoder for all, and each has the time at which
-//! it was true. They are written by the thread that moves the kernel's packets, or by one that waits for the rings; none of them
-//! records what the events of a session record.
+//! Their results are records with LTTng's names and fields, so that a reader needs one decoder for all, and each
+//! has the time at which it was true. They are written by the thread that moves the kernel's packets, or by one
+//! that waits for the rings; none of them records what the events of a session record.
 //!
-//! What found no room is counted where the kernel says so (a ring that overflows); it costs a name: an address is then shown as a
-//! number, and never as another function.
+//! What found no room is counted where the kernel says so (a ring that overflows); it costs a name: an address is
+//! then shown as a number, and never as another function. Files of programs (`jit_names`) belong to the recorded
+//! user and are hostile: a file is used only if it belongs to the process' user, and a thread that hangs while it
+//! reads one is left behind. docs/design/kernel.md says what readers may rely on.
 
 pub(crate) mod container_name;
 pub mod executed_programs;

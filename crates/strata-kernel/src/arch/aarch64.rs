@@ -1,4 +1,12 @@
 //! AArch64, and its 32-bit programs: AArch32 with the EABI.
+//!
+//! Calls, arguments and values that are not listed here are those of x86-64. Some flags of open() have other
+//! values, some names do not exist (`None`), and `struct stat` has other offsets. There is no second name for a
+//! part of a register but `w0` for the lower half of `x0`. At the begin of a function, the return address is in the
+//! link register and not on the stack (`decide::uprobe::register`).
+//!
+//! The numbers of 32-bit calls are in `aarch64/arm.txt`. Everything here can be tested on x86-64;
+//! `tests/vm/arm64` runs it on a kernel.
 
 use super::machine::{Instructions, Machine};
 use super::registers::{Register, Registers};

@@ -1,4 +1,12 @@
 //! x86-64, and its 32-bit programs: i386.
+//!
+//! Every name of a value and every argument in the tables is this machine's; other machines list only what
+//! differs. Offsets are those of `struct stat` in memory and of `struct pt_regs` as the kernel saves it. A
+//! register has a name for each of its widths, since USDT probes and the arguments of `--probe` name parts of
+//! registers, such as `%edi` or `%al`.
+//!
+//! The numbers of 32-bit calls are in `x86_64/i386.txt`. Programs with the x32 interface run on the same kernels:
+//! their calls have a bit of their own in the number (`strata_model::syscalls`).
 
 use super::machine::{Instructions, Machine};
 use super::registers::{Register, Registers};

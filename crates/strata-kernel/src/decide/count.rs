@@ -1,4 +1,5 @@
-//! Aggregates: what is counted in the kernel by which keys, as constants of programs, and the counts that are read back.
+//! Aggregates: what is counted in the kernel by which keys, as constants of programs, and the counts that are
+//! read back.
 //!
 //! ```text
 //! CountSpec: keys, value ── resolve: for each selected event, the place of each key and of the value ──▶ constants of its program
@@ -6,15 +7,23 @@
 //! table in the kernel, rows by CPU ── table: sums, extremes, powers of two, over all CPUs               ──▶ CountRow
 //! ```
 //!
-//! A key is the event's name, a fact about the thread or CPU, or a field. A name means the same as in a filter: a field
-//! of the event first, then a fact about where it happens. What a filter can test has a fixed place, so a key or a value
-//! can be read from there, too; what has none is refused with its reason ([`CountError`]).
+//! `strata count -k openat --by procname,ret --sum duration` makes a spec of two keys and one value. A row of the
+//! table is a combination of keys that occurred, with the number of events, the sum, least and greatest value,
+//! and if asked for a histogram.
 //!
-//! A system call has two ends, and both may have keys: the file of `openat`, and its result. Then the program at the entry keeps what
-//! belongs to it until the exit ([`strata_abi::count::PAIRED`]).
+//! A key is the event's name, a fact about the thread or CPU, or a field. A name means the same as in a filter: a
+//! field of the event first, then a fact about where it happens. What a filter can test has a fixed place, so a
+//! key or a value can be read from there, too; what has none is refused with its reason ([`CountError`]).
 //!
-//! All events are counted in one table. An event without a key has rows in which that key is absent; an event without the value is not
-//! counted. A name must be a text in all events or a number in all of them.
+//! A system call has two ends, and both may have keys: the file of `openat`, and its result. Then the program at
+//! the entry keeps what belongs to it until the exit ([`strata_abi::count::PAIRED`]).
+//!
+//! All events are counted in one table. An event without a key has rows in which that key is absent; an event
+//! without the value is not counted. A name must be a text in all events or a number in all of them.
+//!
+//! Programs on all CPUs add to the table at once, each in its own CPU's part of a row. The tracer may read at any
+//! time: a row that it reads while it changes is one event behind. When the table is full, events of further
+//! combinations are counted as such.
 
 mod ends;
 mod resolve;

@@ -1,19 +1,28 @@
 //! Event rules of the kernel: `sched_*,syscalls,irq:*,!sched_stat_*`.
 //!
-//! A rule is a name, in which `*` stands for any characters and `?` for one. It selects events by the recorded name
-//! (`irq_softirq_entry`), the kernel's name (`softirq_entry`) or `SYSTEM:NAME` (`irq:softirq_entry`). Events that match
-//! a rule with a leading `!` are not recorded, wherever that rule is in the list; if all rules have a `!`, all other
-//! events are recorded.
+//! | rule | selects |
+//! |---|---|
+//! | `irq_softirq_entry` | the event with this recorded name; `*` stands for any characters, `?` for one |
+//! | `softirq_entry`, `irq:softirq_entry` | the same by the kernel's name, and by `SYSTEM:NAME` |
+//! | `!sched_stat_*` | not these, wherever the rule is in the list; if all rules have a `!`, all other events |
+//! | `default`, `always`, `network` | what [`DEFAULT_RULES`], [`ALWAYS_RULES`] and [`NETWORK_RULES`] say; `default,block_rq_*` is these and more |
+//! | `syscalls` | all system calls, also of 32-bit programs |
+//! | `openat`, `open*` | both ends of these calls |
+//! | `syscall_entry_open*` | the entries of these calls, also in 32-bit programs |
+//! | `compat_*`, `compat_openat` | calls of 32-bit programs only |
 //!
-//! `default` stands for the events that are recorded if no event is named, so `default,block_rq_*` selects these and
-//! more.
+//! A rule that begins with the name of one of the kernel's systems and `_`, and matches tracepoints, selects only
+//! tracepoints, unless it has a `!`: recording system calls makes every call of every process slower, and
+//! `sched_*` is not meant to include `sched_yield`, which `syscalls:sched_*` does.
 //!
-//! System calls: `syscalls` selects all, `openat` this one, `open*` those whose names begin with `open`, and
-//! `syscall_entry_open*` the entries of these, also in 32-bit programs; `compat_*`, `compat_openat` and
-//! `compat_syscall_entry_open*` select calls of 32-bit programs only. A rule that begins with the name of one of the
-//! kernel's systems and `_`, and matches tracepoints, selects only tracepoints, unless it has a `!`: recording system
-//! calls makes every call of every process slower, and `sched_*` is not meant to include `sched_yield`, which
-//! `syscalls:sched_*` does.
+//! ```text
+//! EventSelection::parse(texts)     checks the form, without a kernel: the command line and plans use it
+//!   └─ apply(catalog)              matches names; Selected has the events, and for each rule the number that it matched
+//! ```
+//!
+//! A rule that matches nothing is no error here. The session reports it, with the names that are similar, or with
+//! the reason why the catalog leaves such events out. Rules are the whole language: filters and contexts belong
+//! to a session's event rule, not to the text.
 
 use crate::discover::catalog::{Catalog, EventName, SYSCALLS};
 use crate::discover::syscalls::recorded_names;

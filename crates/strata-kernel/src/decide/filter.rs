@@ -1,13 +1,29 @@
 //! Filters in the kernel: a filter becomes tests that the BPF program makes before it records an event.
 //!
-//! A filter is compiled for each event. Whatever is known of the event beforehand is decided at that time: its name,
-//! its fields, and comparisons with values that a field can never have. Only a result that is true selects. So
-//! negations are moved down to the comparisons, each of which is either certainly true or does not count: as in
-//! [`strata_filter::evaluate`](mod@strata_filter::evaluate), but without three-valued logic for each record.
+//! ```text
+//! "prev_prio > 3 && comm == 'x*'"  ── strata_filter ──▶ Expr
+//!   for each event:  lower: Expr ──▶ condition: certainly true | certainly false | tests joined by and, or
+//!                      └─ resolve: a name is a field of the event, a fact about the task, or absent
+//!                      └─ ranges:  comparisons of integers, labels and flags as sets of values
+//!                    emit: condition ──▶ Compiled: an array of tests, each with the next test if it holds and if not
+//! ```
 //!
-//! `pid`, `tid`, `comm` (or `procname`), `cgroup` and `cpu` are those of the task and the processor on which the event
-//! happens: with `context.`, as in `context.pid`, always; alone, as in `pid`, if the event has no field of that name. A
-//! bare `cpu` is always the processor. All ids are those of the machine's first namespace.
+//! A filter is compiled for each event. Whatever is known of the event beforehand is decided at that time: its
+//! name, its fields, and comparisons with values that a field can never have. Only a result that is true selects.
+//! So negations are moved down to the comparisons, each of which is either certainly true or does not count: as
+//! in [`strata_filter::evaluate`](mod@strata_filter::evaluate), but without three-valued logic for each record.
+//!
+//! `pid`, `tid`, `comm` (or `procname`), `cgroup` and `cpu` are those of the task and the processor on which the
+//! event happens: with `context.`, as in `context.pid`, always; alone, as in `pid`, if the event has no field of
+//! that name. A bare `cpu` is always the processor. All ids are those of the machine's first namespace.
+//!
+//! A test compares an integer at a place with a range, or bytes with a text. Jumps only go forward, and there are
+//! at most `TESTS_MAX` tests, so the program's loop over them is bounded, as the verifier requires. What does not
+//! fit, or compares in a way that tests cannot express, is a [`FilterError`] that says which part and what to do:
+//! a filter never selects more in silence.
+//!
+//! `check` and [`can_select`] look at a filter and all its events together, to find a name that none of them has.
+//! Nothing here needs rights, except the lookup of a control group by its path (`cgroup`).
 
 pub mod cgroup;
 mod check;

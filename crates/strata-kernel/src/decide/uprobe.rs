@@ -10,12 +10,20 @@
 //!                                     └ exits, a64_exits: where a function is left
 //! ```
 //!
-//! A SYMBOL, PROVIDER or NAME with `*` is a pattern: all matches that can be recorded are, and [`Probes`] says why the others are not.
-//! Without `*`, what cannot be recorded is an error, with similar names.
+//! A SYMBOL, PROVIDER or NAME with `*` is a pattern: all matches that can be recorded are, and [`Probes`] says
+//! why the others are not. Without `*`, what cannot be recorded is an error, with similar names.
 //!
-//! A probe is resolved once, when its rule is new: the file is opened, and the events keep that file. If another file is at the path
-//! later, running processes still have the old one, and so has the probe ([`KnownProbes`]).
+//! The return of a function is recorded without the kernel's own return probes, which would change the return
+//! address on the stack of the program: a probe is at each instruction that leaves the function. If these cannot
+//! all be found, the return is refused.
 //!
+//! A probe is resolved once, when its rule is new: the file is opened, and the events keep that file. If another
+//! file is at the path later, running processes still have the old one, and so has the probe ([`KnownProbes`]). A
+//! session that may be made again after its process was killed takes only what it can find again in a later file:
+//! symbols, not offsets ([`check`]).
+//!
+//! Binaries are hostile input: they may belong to the user who is recorded. Sizes in them are compared with the
+//! file, the code that is decoded has a limit for each file, and nothing of them is executed.
 //! `docs/guide/probes.md` describes probes for users.
 
 mod a64_exits;

@@ -5,12 +5,20 @@
 //! names in the objects' own BTF ────────┴─ needed structures, and all that they contain ── a file in memory ── libbpf
 //! ```
 //!
-//! To fit a program to the running kernel, libbpf searches all types that it gets, again for each structure of each
-//! object. A kernel has more than a hundred thousand types, and the programs read twenty. So a copy with the needed
-//! types only is made once for this process, with new numbers, and given to libbpf by its path in `/proc/self/fd`.
+//! To fit a program to the running kernel, libbpf searches all types that it gets, again for each structure of
+//! each object. A kernel has more than a hundred thousand types, and the programs read twenty. So a copy with the
+//! needed types only is made once for this process, with new numbers, and given to libbpf by its path in
+//! `/proc/self/fd`.
+//!
+//! A copied structure keeps its members' names, offsets and sizes, which is all that libbpf compares. All
+//! pointers become one type, and members of structures that are not wanted keep their size only; so the copy ends
+//! after some levels, even where types refer to each other in circles.
 //!
 //! The result is an optimisation: if anything is not as expected (another version, a damaged section, structures
-//! nested too deep), there is no copy, and libbpf reads all types.
+//! nested too deep), there is no copy, and libbpf reads all types. `tests` compares what libbpf finds in the copy
+//! and in the whole.
+//!
+//! The loader of a session's programs makes the copy, and holds it for as long as programs may be loaded.
 
 use encoding::{essential, kind, u32_at, All, BtfType, HEADER_BYTES, MAGIC, VERSION};
 use rustix::fs::{memfd_create, MemfdFlags};

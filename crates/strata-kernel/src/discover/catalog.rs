@@ -1,4 +1,5 @@
-//! The catalog of all events that can be recorded, by name. An event's description is read only when it is needed.
+//! The catalog of all events that can be recorded, by name. An event's description is read only when it is
+//! needed.
 //!
 //! ```text
 //! tracefs: available_events ──▶ Catalog::load ──▶ EventName: recorded name, system, kernel's name
@@ -10,11 +11,14 @@
 //! name: if two would, the system is put before it. A name that only system calls or the tracer's own records may
 //! have is given to no tracepoint.
 //!
-//! Events of some systems are left out on purpose, such as `raw_syscalls`, since system calls have names of their own here; [`Catalog::excluded`]
-//! has the reason, for a rule that matches nothing else.
+//! Events of some systems are left out on purpose, such as `raw_syscalls`, since system calls have names of their
+//! own here; [`Catalog::excluded`] has the reason, for a rule that matches nothing else.
 //!
-//! A catalog is what the kernel listed at one moment. Modules may be loaded and unloaded later: [`Catalog::describe`]
-//! then fails with [`Error::NoEvent`].
+//! A catalog is what the kernel listed at one moment. Modules may be loaded and unloaded later:
+//! [`Catalog::describe`] then fails with [`Error::NoEvent`]. A session loads a catalog when it begins and again
+//! for each change of its rules, so that a rule can name an event of a module that was loaded meanwhile.
+//! [`EventSelection::apply`](crate::event_rules::EventSelection::apply) matches rules against it, and `strata
+//! list -k` prints it.
 
 mod enumerators;
 

@@ -1,18 +1,23 @@
 //! Collects the information that a file has about its code: functions, their pieces, and their names.
 //!
 //! ```text
-//! Elf ─┬─ symbols ── functions: name, range
-//!      ├─ .eh_frame ── frames: where functions and their parts begin and end, also without symbols    frames.rs
-//!      ├─ .gopclntab ── functions of Go programs
-//!      └─ sections of linker-made stubs
+//! symbol tables, .gopclntab ── NamedCode: functions by address ─┐
+//! .eh_frame ── frames: ranges of code that are unwound alike  ──┼─▶ CodeMap ──▶ bytes of a piece, within `budget`
+//! .plt* ── stubs: code that only jumps to other files          ─┘
 //! ```
 //!
-//! A probe at the return of a function needs to know where the function ends, which other pieces it has, and whether
-//! a jump leaves it. No source alone says so: a stripped file has frames only, hand-written assembly has symbols
-//! only. A `CodeMap` answers from all of them, and says `None` where the file does not have an answer.
+//! Compilers move rarely executed code out of a function, into pieces that have a frame in the unwind tables but
+//! often no symbol. To find where a function is left, or whether a jump leads out of it, all three sources are
+//! needed: no single one is complete, and a stripped file has only the frames.
 //!
-//! Tables are sorted once and searched by address. Code is decoded by the caller; `take_budget` bounds how much of a
-//! file that may be, since a pattern may select a thousand functions.
+//! The map is built once for a file and used for all probes on it ([`uprobe`](crate::decide::uprobe)), by one
+//! thread: `last` and `budget` are cells. The bytes of the last lookup are remembered, since one function's
+//! instructions are looked up one after another.
+//!
+//! Files are hostile. What all probes on a file decode is taken from one budget ([`BUDGET`]): a file of
+//! overlapping functions or endless tables of jumps is refused after that much work.
+//!
+//! Everything is read when the map is made; a lookup is then a search in a sorted list.
 
 mod frames;
 

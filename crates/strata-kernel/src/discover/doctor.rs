@@ -1,4 +1,5 @@
-//! Finds out what this machine can record of the kernel, and why it cannot record the rest, one requirement at a time.
+//! Finds out what this machine can record of the kernel, and why it cannot record the rest, one requirement at a
+//! time.
 //!
 //! ```text
 //! files    version, configuration, BTF, tracefs, switches of /proc/sys      files below a root, which tests replace
@@ -8,9 +9,15 @@
 //!    └──▶ Finding: what, good or limited or missing, the observation, advice
 //! ```
 //!
-//! Nothing is changed, no right is needed, and a machine on which nothing works gets a list and no error. `strata doctor` prints it.
+//! Nothing is changed, no right is needed, and a machine on which nothing works gets a list and no error. `strata
+//! doctor` prints it, with the findings of the other layers that `strata_session::doctor` adds.
 //!
-//! A new requirement is a function that returns a [`Finding`] in one of the files. Its advice is a command to type, where there is one.
+//! A finding is an observation and no guess: "bpf() failed with EPERM, and kernel.unprivileged_bpf_disabled is 2"
+//! comes from both having been looked at. Where the kernel can be asked by trying, it is tried, since a
+//! configuration may say one thing and a security module another. A new requirement is a function that returns a
+//! [`Finding`] in one of the files. Its advice is a command to type, where there is one.
+//!
+//! [`examine`] calls all of them, in the order in which people read the list, within 0.3 s.
 
 mod bpf;
 mod files;

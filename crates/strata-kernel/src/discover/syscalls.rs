@@ -1,5 +1,4 @@
-//! The system calls of this machine: their numbers, names and arguments, and what is recorded of
-//! each argument.
+//! The system calls of this machine: their numbers, names and arguments, and what is recorded of each argument.
 //!
 //! ```text
 //! strata_model::syscalls: text ── table_parser ──▶ table: number, name, arguments
@@ -8,13 +7,19 @@
 //! 32-bit programs              ── compat ──▶ events of their own, since numbers and widths differ
 //! ```
 //!
-//! The table is part of the crate. A kernel describes the arguments only if it is built with CONFIG_FTRACE_SYSCALLS,
-//! and the numbers nowhere; a crate of numbers would have neither the kernel's names of the arguments nor the
-//! information which of them point to paths. System calls that are newer than the table are recorded as [`unknown`], with their
-//! number and their six registers. Calls of 32-bit programs are separate events; see [`compat`].
+//! The table is part of the crate. A kernel describes the arguments only if it is built with
+//! CONFIG_FTRACE_SYSCALLS, and the numbers nowhere; a crate of numbers would have neither the kernel's names of
+//! the arguments nor the information which of them point to paths. System calls that are newer than the table are
+//! recorded as [`unknown`], with their number and their six registers. Calls of 32-bit programs are separate
+//! events; see [`compat`].
 //!
-//! Names and fields are LTTng's, so that analyses of its traces work. To record more of an argument, say in `argument_meaning` what
-//! the name means; a test compares names of values and members of structures with the C headers of each machine (`c_header_check`).
+//! An argument in memory may not be present when the call is entered, and a BPF program may not wait for it. The
+//! entry then has its address, and [`again_classes`] are records that have the argument once more, read at the
+//! exit; readers put it into the entry's line.
+//!
+//! Names and fields are LTTng's, so that analyses of its traces work. To record more of an argument, say in
+//! `argument_meaning` what the name means; a test compares names of values and members of structures with the C
+//! headers of each machine (`c_header_check`).
 
 mod argument_meaning;
 #[cfg(test)]

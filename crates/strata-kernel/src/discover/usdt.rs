@@ -6,8 +6,19 @@
 //! ```
 //!
 //! A note is what `sys/sdt.h` leaves in a program for each place that its authors have marked. The format is
-//! systemtap's; its wiki describes it under "UserSpaceProbeImplementation". A probe with a semaphore is off until a
-//! tracer adds 1 to it, which the kernel does while a uprobe is attached there.
+//! systemtap's; its wiki describes it under "UserSpaceProbeImplementation". The compiler copies code, so one
+//! probe often has several notes, with its arguments in different registers at each: [`locations`] returns them
+//! one by one, and [`list`] each probe once.
+//!
+//! A probe with a semaphore is off until a tracer adds 1 to it, which the kernel does while a uprobe is attached
+//! there. Programs guard expensive arguments by it; [`Listed::has_semaphore`] says that such code exists.
+//!
+//! [`operand`] parses the arguments, in the assembler syntax of the machine for which the file was compiled. An
+//! argument that it does not understand is left out of the event with a reason, and the other arguments are
+//! recorded. The file is hostile: places, names and texts have limits, and an address that is in no segment of
+//! the file ends in an error. `tests` compares with `readelf -n`.
+//!
+//! [`uprobe`](crate::uprobe) makes events of the places, and `strata list --probes FILE` prints the list.
 
 pub mod operand;
 #[cfg(test)]

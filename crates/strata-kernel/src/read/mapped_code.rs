@@ -1,9 +1,10 @@
-//! Reports of code that programs map and of processes that begin during a recording. They give addresses in call stacks
-//! a meaning.
+//! Reports of code that programs map and of processes that begin during a recording. They give addresses in call
+//! stacks a meaning.
 //!
 //! The kernel reports these changes through perf events that count nothing (`mmap2`, `comm` and `task` of
-//! PERF_COUNT_SW_DUMMY), in a ring of records for each CPU. Records have the time of the trace's clock, and the file's
-//! build id if its begin is in memory. All information comes from the kernel: no file of a user is opened here.
+//! PERF_COUNT_SW_DUMMY), in a ring of records for each CPU. Records have the time of the trace's clock, and the
+//! file's build id if its begin is in memory. All information comes from the kernel: no file of a user is opened
+//! here.
 //!
 //! ```text
 //! kernel ── mmap2, comm, fork ──▶ perf rings of each CPU ── take() ──▶ TimedNews, sorted ──▶ MappedChange: records
@@ -11,10 +12,17 @@
 //!                  Waiter: poll() ────────┘   a reader sleeps until a ring is filled to WAKE_BYTES
 //! ```
 //!
-//! Rings of different CPUs are not ordered among each other. A record is therefore handed out only when it is older
-//! than `LATE_NS`, by which time every CPU has written what happened before; what comes later still is handed out with
-//! its own time. Changes of processes that are not recorded are left out. If a ring overflows, the kernel reports how
-//! many records had no room, and [`Mapped::discarded`] counts them: addresses of that time may have no name.
+//! Rings of different CPUs are not ordered among each other. A record is therefore handed out only when it is
+//! older than `LATE_NS`, by which time every CPU has written what happened before; what comes later still is
+//! handed out with its own time. Changes of processes that are not recorded are left out. If a ring overflows,
+//! the kernel reports how many records had no room, and [`Mapped::discarded`] counts them: addresses of that time
+//! may have no name.
+//!
+//! # Callers
+//! The kernel's state dump in `strata-session` has the one [`Mapped`], behind a lock. A thread sleeps in a
+//! [`Waiter`], which holds no lock and is used once: the next [`Mapped::take`] may close descriptors that it
+//! polls, when a CPU goes offline. A snapshot uses [`Mapped::so_far`], which leaves the records to the next
+//! `take`. The last call hands out everything, since nothing earlier can follow.
 
 use crate::decide::contexts::Contexts;
 use crate::discover::build_id::hex;

@@ -1,5 +1,5 @@
-//! The state dump: what existed before the first event. It has all threads, so that readers can name and place them;
-//! open files and mapped code of recorded processes; and the state of the machine.
+//! The state dump: what existed before the first event. It has all threads, so that readers can name and place
+//! them; open files and mapped code of recorded processes; and the state of the machine.
 //!
 //! ```text
 //! /proc/PID/task/TID/...   proc            threads, processes, ids, namespaces
@@ -10,10 +10,16 @@
 //! ```
 //!
 //! The tracer writes the dump, not a program in the kernel, so a dump takes time while the machine goes on: each
-//! record has its own time, and what has ended meanwhile is left out. Readers put both together (`strata_timeline`,
-//! "state before").
+//! record has its own time, and what has ended meanwhile is left out. Readers put both together
+//! (`strata_timeline`, "state before"). Readers for LTTng's traces find what they look for, since names and
+//! fields are LTTng's.
 //!
-//! Readers for LTTng's traces find what they look for, since names and fields are LTTng's.
+//! The dump of a command is special: it must be there at the command's first event, and so it is predicted from
+//! the process that will execute it, which has the same descriptors and namespaces (`command`).
+//!
+//! This module reads and encodes, and holds no state. When a dump is written, and to which stream, is decided by
+//! the session (`strata_session::kernel::statedump`), which writes it in the thread of the kernel's pump. The
+//! build ids of files are remembered ([`BuildIds`]), so that a library that a hundred processes map is read once.
 
 mod command;
 mod kinds;
