@@ -13,6 +13,24 @@
 //!
 //! `channels.rs` makes and changes layers, `trigger_actions.rs` runs triggers, `status.rs` says how it is going.
 //! All of this is done by the thread that calls [`Engine::serve`]; other threads reach it through [`Orders`].
+//!
+//! # States
+//! ```text
+//! created ── start ──▶ recording ⇄ stop, start ⇄ stopped ── destroy, or a reason to end ──▶ report
+//! ```
+//! A change of the plan is possible in all of them. It is checked as a whole, then applied layer by layer; if one
+//! refuses, those before it get the old plan again. A session that was killed is made again from the plan that it
+//! has left, and goes on as `is_again`.
+//!
+//! # One turn of `serve`
+//! It looks for a reason to end (`session/wait_for_end.rs`), sleeps until a request comes or a period is over,
+//! performs up to `REQUESTS_AT_ONCE` requests, and looks at triggers, free space, rotation and the relay. None of
+//! these steps may take long: what does (a snapshot, a rotation, attaching many programs) has threads of its own
+//! or reports its progress by a notice.
+//!
+//! # Time
+//! Periods and ends use the session's `TimeSource`, so that unit tests let hours go by. Decisions 0095 and 0098
+//! (docs/decisions) say why there is one engine, and 0067 why time is handed in.
 
 use std::path::PathBuf;
 use std::rc::Rc;

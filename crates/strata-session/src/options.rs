@@ -15,6 +15,12 @@
 //!                                    ├─▶ Options ── check() ─▶ a layer
 //! plan ── plan/lower.rs ─────────────┘
 //! ```
+//!
+//! An `Options` is data, and may be copied. Nothing is opened while it is checked.
+//!
+//! To add an option: a field with its default, its limits in [`Options::check`] with an error that says what to
+//! do, the flag in the command line, and if sessions can have it, the field of the plan and its way back in
+//! `plan/lower.rs`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -17,6 +17,15 @@
 //! named.rs          finds processes by name
 //! watched.rs        waits for the end of processes by number
 //! ```
+//!
+//! # Order of the begin
+//! The layers attach before the command is executed, so that its first event is recorded. What a layer has for it
+//! to inherit (a socket's place, objects to preload) is put into its environment by `launch.rs`. If anything
+//! fails until then, nothing is left behind and the command was not started; later, what was recorded is kept,
+//! and the report has the failure.
+//!
+//! [`record`] works in the caller's thread, which waits there, calls `notify`, and gives up the rights that
+//! recording does not need. Signals arrive as a [`Stop`]: the first one leaves the command time to end by itself.
 
 use crate::daemon::{self, AtOnce, LeftByKilled};
 use crate::error::SessionError;

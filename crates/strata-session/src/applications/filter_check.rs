@@ -12,6 +12,12 @@
 //!
 //! Each rule of a persistent session may have a filter of its own; [`Filtered::change`] replaces them. What a removed
 //! filter did is not reported any longer, except that the trace was filtered for some time.
+//!
+//! # Threads
+//! The thread that finds processes and those that read their descriptions call [`Filtered::look`]; the engine's
+//! thread changes filters and asks for reports. A filter with its findings is behind a lock that is held for one
+//! look. Once an event of some process can pass a filter as a whole, that filter is not looked at any more
+//! ([`Filtered::is_open`]), so a thousand processes with the same events cost one look each at most.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;

@@ -17,6 +17,9 @@
 //!
 //! State dumps are a stream of their own, behind those of the CPUs. Each trace of a rotated recording, and each
 //! snapshot, has one, so that it can be read without the others.
+//!
+//! A failure to write the state dump is a failure of the sink, like one to write a packet: the pump decides what
+//! it ends, and no packet is written to a trace that lacks its dump.
 
 use std::io;
 use std::ops::Range;

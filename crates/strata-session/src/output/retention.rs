@@ -14,6 +14,10 @@
 //! since a trigger may fire for weeks. The newest folder is kept in any case. Folders that `strata snapshot` has
 //! written elsewhere are noted outside of the session's process ([`KeptFolders`]), so that a restored session knows
 //! them.
+//!
+//! Removal runs in the thread that has saved a snapshot, or in a thread `strata-retain`, never in the pump.
+//! Several may run at once: [`Leavings`] has its state behind a lock, and a folder that another thread has
+//! removed meanwhile has no content to count. A failure to remove is kept for `strata status` and ends nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -17,6 +17,12 @@
 //! Paths have `$PLATFORM`, if the installation has the folders for it. Only glibc's loader expands it: a program with
 //! another loader does not find the objects and runs without them, and a 32-bit program finds an empty object. A
 //! static program loads nothing; [`hint`] says so before it starts.
+//!
+//! # Order
+//! [`rules`] and `environment` are called before the command starts, in the main thread; they read the
+//! installation and change nothing. The rules are part of the plan like those that a user writes, so that a
+//! session's status shows them. While the command runs, `unpreloaded.rs` reports programs that it executed and
+//! that loaded none of the objects, with the reason.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};

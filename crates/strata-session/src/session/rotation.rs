@@ -15,6 +15,15 @@
 //!
 //! A trace that goes to a relay is split in the same way. There each chunk is a recording by itself, and the relay limits
 //! how many there are.
+//!
+//! # States
+//! ```text
+//! idle ── asked, or due by size or time ──▶ running (thread strata-rotate) ── joined ──▶ idle; after a failure for at least RETRY
+//! ```
+//! [`Rotations::look`] is called by the engine's thread in each of its turns: it begins, joins and reports
+//! rotations, and never waits for one. A rotation is due only if the present chunk has records, and not while the
+//! disk is full. The layers are asked for their cuts before the next chunk exists and again after, since a layer
+//! that begins between the two would be in no rotation. docs/decisions/0023 says why a rotation is made this way.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};

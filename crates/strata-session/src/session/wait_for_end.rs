@@ -13,6 +13,11 @@
 //!
 //! Progress notices are sent every [`PROGRESS_PERIOD`]. Only `pause` waits, by the session's [`strata_model::TimeSource`]:
 //! unit tests let hours go by, or call `look` alone.
+//!
+//! The engine has the loop, and calls `look` and `pause` in turn; [`Watch::wait`] is the same loop for callers
+//! without requests, such as a count. A session without an end of its own waits with a watch that only a failure
+//! and a stop end. A [`Watch`] belongs to the main thread: what other threads report (failures, counts, free
+//! space) it reads from [`Shared`].
 
 use std::path::Path;
 use std::time::{Duration, Instant};
