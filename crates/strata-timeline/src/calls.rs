@@ -12,6 +12,16 @@
 //!
 //! The names are those of Linux for all architectures together; `strata_model::syscalls` has the names by number. The
 //! number of different calls is limited, since a hostile trace may name any.
+//!
+//! ```text
+//! calls.of("openat")  ─▶ id      once for each class, when `binding` sees it
+//! calls.kind(id)      ─▶ Open    for each record: an index into a table
+//! calls.moves(id)     ─▶ Nothing
+//! calls.name(id)      ─▶ "openat" for a report
+//! ```
+//!
+//! The facts are compiled in and need no trace. To make a timeline follow another call, give its name a kind, and
+//! say in `descriptor_files.rs` or in the engine what that kind does.
 
 use std::collections::HashMap;
 use std::sync::Arc;

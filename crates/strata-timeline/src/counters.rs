@@ -12,6 +12,13 @@
 //!
 //! A counter belongs to a process, a CPU or, if records say neither, a stream ([`CounterPlace`]). The number of
 //! counters is limited, since a field may exist for any number of processes.
+//!
+//! Counters cost nothing unless a client names roles: a class without one has no binding, and the engine does not
+//! look. An [`Observer`](crate::Observer) is called when a record has a value, and again when that value ends,
+//! with the time. When a trace ends, values that still hold are reported as ended there.
+//!
+//! Fields that are missing, or no numbers, are left out when a class is bound, so a wrong role costs nothing for
+//! a record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -13,6 +13,17 @@
 //!
 //! close() applies at its begin, since another thread may get the number before the call returns. A descriptor of which
 //! it is not known whether exec() closes it is forgotten by exec(): nothing is guessed.
+//!
+//! # Callers
+//! The [`engine`](crate::engine) calls these functions in the order of records, for calls whose [`CallKind`]
+//! concerns descriptors; all others skip this file. The arguments are facts and no records, so the same code
+//! serves a pass over a whole trace and the lines of `strata view`, for which `descriptor_steps.rs` takes the
+//! facts out of the records.
+//!
+//! A name is given where the kernel would give one: a path by open, an address by bind, connect or accept, a kind
+//! such as `pipe` or `epoll` by calls that make something nameless. Paths relative to the working folder or to
+//! another descriptor are joined with its name, if that is known. epoll returns numbers that the program has
+//! chosen, and the table of the epoll says which descriptor each stands for.
 
 use crate::calls::{is_closed_by_exec, CallId, CallKind};
 use crate::descriptors::OpenedFor;

@@ -10,6 +10,9 @@
 //! Names come from traces, so their number and length are limited. A name for which there is no room is
 //! [`Name::NONE`], as is an empty one. The text is bytes, as in the trace; [`Names::text`] replaces what is not
 //! UTF-8.
+//!
+//! One engine has one table, and [`World`](crate::World) lends it to observers: a report keeps numbers and asks
+//! for texts when it is printed. Numbers mean nothing in another timeline.
 
 use std::collections::HashMap;
 

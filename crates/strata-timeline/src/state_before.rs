@@ -9,6 +9,10 @@
 //! [`FactsBefore`] is made from the first records of the traces, before the timeline gets the first one. The engine
 //! takes a fact when it first meets the thread or process, and then it is used up. A descriptor counts only if no
 //! earlier record has opened or closed it. If records of a machine are missing, nothing is known of it.
+//!
+//! One thread makes it and one engine uses it up. The first records of a trace are read for it in advance
+//! ([`first_steps`](crate::first_steps)), so that a timeline never looks ahead afterwards. Only
+//! `engine/initial_state.rs` takes facts from here.
 
 use std::collections::{HashMap, HashSet};
 
