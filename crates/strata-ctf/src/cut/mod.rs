@@ -11,6 +11,19 @@
 //! trace to the folder itself, several to folders below it. Records wait in memory up to a limit for each stream and one
 //! for all. A record that cannot be copied faithfully, such as one whose time the metadata cannot express alone, ends the
 //! cut with a [`CutError`].
+//!
+//! ```text
+//! let mut cutter = Cutter::new(&reader, folder, range)?    metadata are copied as they are
+//! for each message:  cutter.event(&event)?                 a wanted record; packets are written when they are full
+//!                    cutter.discarded(&gap)?               counted in the packets that follow
+//! let records = cutter.finish()?                           writes the rest
+//! ```
+//!
+//! # Why metadata are not changed
+//! A reader that can read the whole trace can read its part: field classes, clocks and ids stay. So the head of a
+//! packet must be written in whatever form the metadata describe it (`packet_head`), by any tracer, with fields
+//! that have roles (a size, a time) set anew and all others copied from a packet of the same stream. `strata
+//! export --to ctf` is the only user; docs/guide/export.md describes it.
 
 mod class;
 mod cutter;

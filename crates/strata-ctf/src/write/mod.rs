@@ -12,6 +12,12 @@
 //! Names and texts come from traced programs. `spelling` writes them so that no character can end them or be read as
 //! something else; a `Trace` whose `validate()` succeeds gives metadata that every reader opens. Nothing here does
 //! I/O: `strata_collect` puts the bytes into files.
+//!
+//! A writer of metadata is a function from a [`Trace`](strata_model::Trace) to text, and may be called from any
+//! thread. Metadata grow when classes are added while a session records: then a whole new text is made, and
+//! `strata_collect` replaces the file. A packet's header is encoded from numbers that the ring's consumer has
+//! checked, and has a fixed layout: `strata_collect` changes single words of it in a file, and reads it back from
+//! a file that a killed recorder has left.
 
 pub mod environment;
 pub mod metadata;

@@ -13,6 +13,12 @@
 //!
 //! The number of entries, the size of their texts and the number of threads are limited. What had no room is counted,
 //! and the filter then tests only what the entry itself has.
+//!
+//! # Callers and cost
+//! [`Selection`](super::Selection) calls [`DeferredFields::read`] once, in the thread that prepares a reading;
+//! the result is then only read, and all workers share it. For a filter that tests no such field there is no
+//! second reading: `None` says so after a look at the classes. Decision 0047 (docs/decisions) says why values are
+//! read in advance and records are not held back.
 
 use std::collections::HashMap;
 

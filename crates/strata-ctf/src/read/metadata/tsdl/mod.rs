@@ -15,6 +15,12 @@
 //! The text is hostile. Its size, the number of types and of fields, their nesting, and what all copies together take are limited
 //! ([`limits`](crate::read::metadata::limits)), and are counted before memory is taken. The grammar is that of the CTF 1.8
 //! specification, with what babeltrace2 and LTTng write beyond it; `tests/tsdl.rs` parses what our own writer makes of random traces.
+//!
+//! # An example
+//! ```text
+//! typealias integer { size = 32; } := u32;            declare: a type with a name, in the scope of the file
+//! event { id = 1; name = "x"; fields := struct { u32 n; string s[n]; }; };     resolve: [n] is the field before it
+//! ```
 
 mod blocks;
 mod build;
