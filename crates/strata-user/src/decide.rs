@@ -11,6 +11,15 @@
 //! has now and later. The compiled form is an interface between two programs: rules are matched by the same C code on
 //! both sides (`strata/abi/rule.h`), and a filter is tests that lead forwards only, which the process checks before
 //! it evaluates them.
+//!
+//! ```text
+//! let rules = Rules::parse(&["shop:*@warning", "!shop:noise"])?;     the words of the user, with an error for each mistake
+//! let program = Compiled::compile(&filter)?;                         independent of any event; names are bound in the process
+//! ```
+//!
+//! Nothing here has state, reads memory of others, or needs rights: it may be called from any thread, and tests
+//! run the C code of libstrata on what was compiled. Limits on the number of rules, tests and bytes are those of
+//! the slot in the shared memory.
 
 pub(crate) mod contexts;
 pub(crate) mod event_rules;

@@ -15,6 +15,10 @@
 //! Reads of `/proc/PID` can block for as long as the process' user likes (a file system of the user's own). Only the
 //! threads of `blocking_queries` make them, and callers get an answer or an error in bounded time. While too many
 //! questions about a user's processes hang, no further ones are asked.
+//!
+//! Answers are facts of a moment. What is done to a process afterwards uses the pidfd or the mapped memory and no
+//! number, so that a process that took the number meanwhile is not affected. docs/design/threats.md lists what is
+//! believed of whom.
 
 pub(crate) mod blocking_queries;
 pub(crate) mod cgroup;

@@ -15,6 +15,10 @@
 //!
 //! All of this is called by the one thread that owns the session. [`AppSession::differs`] compares what the process
 //! has with a request, when a session is adopted or has just been made by the process itself.
+//!
+//! ```text
+//! old session ACTIVE ── successor(): SETUP ── hand_over(): bits move ── old is_quiet() ── stop() the old, its last packets are taken
+//! ```
 
 use super::*;
 
