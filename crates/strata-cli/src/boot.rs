@@ -13,6 +13,16 @@
 //!
 //! Nothing here records. The units run the same commands that a user types (`strata load`, `strata settle`), with a
 //! plan whose `settle` part says how much memory the held trace may take and where it goes.
+//!
+//! # States of a session that begins at boot
+//! ```text
+//! boot unit: strata load ─▶ records into memory ── settle unit: strata settle ─▶ records to disk ─▶ an ordinary session
+//! ```
+//!
+//! Whatever fails, the machine boots: the units are wanted and not required, and the first process executes the
+//! real init in any case. `install-boot` checks all it can when it is typed (paths that systemd can mount, a
+//! program that only root can change), since at boot nobody reads a message. docs/guide/boot.md describes this
+//! for users; `tests/vm/boot` boots a machine with it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -17,6 +17,9 @@
 //! ```text
 //! $ strata count -k syscalls --by procname,name --hist duration -- ./app
 //! ```
+//!
+//! A table of counts is a report (`table.rs`): the renderer of all reports makes text and JSON of it, with the
+//! same columns.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;

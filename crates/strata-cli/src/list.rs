@@ -13,6 +13,14 @@
 //! that have tracepoints; it needs no session and changes nothing. What it could not read is a warning on stderr.
 //!
 //! Exit status: 1 if there is nothing to list for people. With JSON, an empty list is an answer (0).
+//!
+//! # Data flow
+//! ```text
+//! flags ── strata_session::list() ─▶ Listing ─┬─ to_text(): a process, below it its tracepoints ─▶ stdout
+//!                                             └─ to_json(): the same as one document, whose keys stay
+//! ```
+//! Names of programs, providers and fields are text of other users. They reach the terminal through
+//! [`stdout`](crate::stdout) only, which escapes what a terminal acts on.
 
 use std::fmt::Write as _;
 

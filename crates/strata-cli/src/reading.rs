@@ -12,6 +12,17 @@
 //!
 //! A command flattens `TracesFlags` and `SelectionFlags` into its own flags, opens the traces with
 //! `selection.open(&traces.paths()?)`, prints `incomplete_traces::messages`, and reads.
+//!
+//! ```text
+//! #[command(flatten)] traces: TracesFlags, selection: SelectionFlags
+//! let reader = selection.open(&traces.paths()?)      damage of metadata is reported, not fatal
+//! … read …                                            Ctrl-C asks to stop, and what was read is shown
+//! incomplete_traces::messages(..)                     what the output lacks, after the output
+//! ```
+//!
+//! Nothing here prints data. A new command that reads traces takes all of it, so that a user finds the same flags
+//! and the same warnings everywhere; a unit test compares the classes that recorders write with those that
+//! readers know (docs/design/reading.md).
 
 pub mod followed_traces;
 pub mod incomplete_traces;

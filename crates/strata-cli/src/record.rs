@@ -16,6 +16,9 @@
 //!
 //! `strata record --background` is in `sessions.rs`. The exit status is the command's; without one it says whether
 //! something was recorded and, with `--strict`, whether anything is missing.
+//!
+//! All messages go to stderr, and stdout belongs to the command and to `--live`. To change what a recording says,
+//! change the text in `stderr::messages`; to change what it does, change `strata_session`.
 
 use std::thread;
 use std::time::Duration;

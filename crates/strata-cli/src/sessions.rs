@@ -17,6 +17,9 @@
 //!   and `destroy` removes what it has left.
 //! - Without a name, a command means the only session; if there are several, it fails and lists them.
 //! - The exit status is 1 if the request was done, but the session does not record what it should (`not_recorded`).
+//!
+//! A session that is slow to answer is never ended for it: the kernel, a disk or a process may block its threads
+//! for seconds.
 
 use std::path::{Path, PathBuf};
 use std::thread;

@@ -15,6 +15,9 @@
 //! records, is reported after the rows.
 //!
 //! Exit status: 0, 2 after an error or damage, and that of a signal.
+//!
+//! One thread reads lines and prints rows; the scan of packets has a thread of its own in `strata_sql`, which
+//! stops when a query is stopped. An error of SQL ends a command line, and a prompt goes on after it.
 
 mod format;
 mod prompt;

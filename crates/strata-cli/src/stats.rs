@@ -9,6 +9,15 @@
 //! Without a filter, only the headers of records are read. With a filter, the fields that it tests are decoded, too.
 //!
 //! Exit status: 0; 1 if no record matches, or with `--strict` if anything is missing; 2 if a trace is damaged.
+//!
+//! # Forms of output
+//! `text` draws tables and the histogram as wide as the terminal, in ASCII if the locale has no other characters;
+//! `json` has every number, unrounded. Both are made from the same [`Stats`] after all packets were read, so
+//! nothing is printed before the end but progress on stderr. `table` is shared with other commands that print
+//! columns.
+//!
+//! To count something new, add it to `strata_analyze::stats`, then to both forms, to docs/guide/stats.md, and
+//! look at `tests/e2e/golden`.
 
 mod json;
 pub mod table;

@@ -11,6 +11,14 @@
 //! The texts are in `messages` and not where something goes wrong: layers hand over facts (a [`Report`](strata_session::report::Report),
 //! a notice, an error with its causes), and tests compare what people read. A message says what failed, which one, the value that was
 //! found, the limit, and what to do. `-q` leaves out what is talk; it never leaves out a warning or a failure.
+//!
+//! # Weights
+//! - Talk: what was done, and what to type next. Only talk is left out by `-q`.
+//! - Warning: the result is less than what was asked for, and the command goes on.
+//! - Failure: the command ends. Its exit status is in the help of each command.
+//!
+//! Under systemd, a line has the priority of its weight in front, so that `journalctl -p warning` finds it. Any
+//! thread may print: a message is written under the lock of stderr, so that lines of two threads do not mix.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;

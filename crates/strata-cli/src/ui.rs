@@ -14,6 +14,14 @@
 //! As root, the server gives up root's rights, except those to read, before it accepts a connection, and does not
 //! open a browser. The address has a token. A browser is given it in a file that only this user can read, since all
 //! users can see the arguments of a program.
+//!
+//! # Threads
+//! The server's threads are in `strata_ui`; this file prepares what they share and waits for the end. Rights are
+//! given up before anything of a trace is interpreted, because traces and requests come from others. `--save`
+//! does the same in a thread of its own and then ends.
+//!
+//! The page keeps working when the server is started again: with `--token-file` the token stays, and `--port` is
+//! the same.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

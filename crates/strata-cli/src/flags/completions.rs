@@ -7,6 +7,9 @@
 //!
 //! clap writes hidden flags into scripts, too; they are removed from the text. For values that only this machine knows (events of the
 //! kernel, sessions, tracepoints, traces in a folder) the scripts get functions of ours, which ask `strata` when the user presses TAB.
+//!
+//! `strata completions SHELL` prints a script. Man pages are written by a command that only packagers need
+//! (`Man`). Functions in a script call `strata list --names` and the like, which print one name a line.
 
 use std::collections::HashSet;
 use std::fs;

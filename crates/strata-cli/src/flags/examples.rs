@@ -14,6 +14,10 @@
 //!
 //! To write an example, begin with what most people want. The description says what it is for, not what the flags
 //! mean. Lines have at most 70 characters, so that a man page has them on one line; three to five of them are enough.
+//!
+//! Hidden commands have no row. The table is data of the program, and is read when the command line is defined.
+//!
+//! A row is `(command, examples, related commands)`; each example is a command line and what it is for.
 
 use clap::Command;
 

@@ -17,6 +17,9 @@
 //!
 //! LTTng's flags that have no meaning here are accepted only where scripts depend on them (`--no-wait`). All others are
 //! refused with the command that does the same.
+//!
+//! Parsing opens no file and no socket. So `strata enable-event --help`, and a mistake in a rule, need no
+//! session.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -9,6 +9,14 @@
 //! they are written through `stdout`, which makes them harmless for a terminal.
 //!
 //! Exit status: 0, or 2 if a part of the traces cannot be read; all that can be read is shown in any case.
+//!
+//! Several traces are shown one after the other, in the order in which the reader found them. JSON has
+//! everything; for people, an enumeration with many labels is shown in part, and so is nesting deeper than
+//! `LEVELS`. Only the main thread works here, and memory is that of the schema, whose limits the reader has
+//! checked: metadata may come from anybody.
+//!
+//! `json` writes while it goes through the schema, so that a schema of thousands of classes needs no second copy
+//! as a tree.
 
 mod class;
 mod json;
