@@ -8,6 +8,18 @@
 //!
 //! What comes from a thread comes in batches over a bounded channel, so that memory stays bounded however slowly Python takes
 //! it. Whoever waits for a batch holds no lock of the interpreter, and lets signals through.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `trace`, `session` | the objects that Python makes; they hold a reader, and no thread until something is asked |
+//! | `events`, `event`, `pool` | batches of records from the reading thread, as Python objects whose fields are made when they are read |
+//! | `rows`, `arrow`, `batch` | rows of a query as tuples, or as columns that pandas, polars and DuckDB take without a copy |
+//! | `reports` | the reports of `strata analyze` as rows |
+//! | `wait`, `errors` | waiting without the interpreter's lock; errors as Python exceptions |
+//!
+//! A thread ends when its iterator is gone: its channel is closed, and it notices that with the next batch. An
+//! error of a thread is raised as an exception in the thread of Python that waits for it. docs/decisions/0054
+//! says why the reader runs in Python's own process.
 
 mod arrow;
 mod batch;

@@ -16,6 +16,9 @@
 //! parent's key in the field `parent`.
 //!
 //! Without libstrata the layer does nothing. [`strata_events::availability`] says why.
+//!
+//! Events are recorded in the thread that makes them. The class of a callsite is made when its first event is
+//! recorded, and kept.
 #![deny(missing_docs)]
 
 mod class;

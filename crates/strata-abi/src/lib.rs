@@ -13,6 +13,13 @@
 //! The crate has no code beyond constants and structures, no `std`, and no dependency: everything else may use it. To read a structure
 //! from memory that another program can write, copy its bytes first (`strata_ring`, `strata_user`); nothing here is a reference to
 //! shared memory.
+//!
+//! To change a layout: the header and its version, the structure here, `tools/gate/golden --write`, and the
+//! constants' users. A field's offset is never computed twice: use `core::mem::offset_of!` on these structures.
+//!
+//! ```text
+//! offset_of!(user::Session, rules_version)      an offset to read at; then the copy is validated
+//! ```
 #![no_std]
 
 pub mod count;

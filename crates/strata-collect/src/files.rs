@@ -16,6 +16,10 @@
 //!
 //! After an error the file is as it was before the call, and the same call can be repeated: the disk may have space
 //! again. SIGXFSZ is handled, so that a write beyond the file size limit is an error and does not end the program.
+//!
+//! Only the pump's thread calls a [`Files`], through its collector. [`ClosedFiles`] may be handed to another
+//! thread, which moves or finishes the trace after a rotation. Nothing is forced to the disk here: what a system
+//! crash takes is said by the end mark that is missing.
 
 use crate::directory::{file_mode, Directory};
 use crate::error::Error;

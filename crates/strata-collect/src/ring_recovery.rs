@@ -12,6 +12,15 @@
 //!
 //! A packet that was handed over in part, while it was being filled, is continued where the host's copy ends.
 //! [`Tail`] says how many records were recovered, up to which time, and the first error.
+//!
+//! # Callers
+//! `strata_session::guest::receive` calls [`packets`] once for each trace of a guest whose recorder ended without
+//! a goodbye. It writes the packets behind those that were handed over, and reports the tail. Checking a packet
+//! reads it by `strata_ctf::read` as any trace, in a folder that only this user can open and that is removed when
+//! the check ends: the reader that judges a recovered packet is the one that will read it later.
+//!
+//! Numbers in the ring decide how much is read, so each has a limit that holds for any value (`PACKETS_MAX` and
+//! the size of the copy).
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;

@@ -14,6 +14,16 @@
 //! and one reply, each one message of JSON in a sequenced-packet socket. Both ends ask the kernel who the other
 //! one is: this user, or root. A session of root may be open to a group, whose members may ask how it is, and
 //! nothing else.
+//!
+//! # Life of a session's name
+//! ```text
+//! claim: NAME.lock ── listen: NAME.sock ── plan saved at each change ── end: all files removed
+//! killed: the lock is free, NAME.plan remains ── start makes the session again, or destroy removes what is left
+//! ```
+//!
+//! This crate moves messages and checks who sends them. What requests do is in `strata_session`. A message has
+//! the version of the protocol and no unknown keys, so that a command and a session of different versions refuse
+//! each other with a clear text.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 

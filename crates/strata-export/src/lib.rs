@@ -12,6 +12,17 @@
 //!
 //! This crate is separate, so that programs that only read traces or make reports need neither an encoder of protocol
 //! buffers nor a database.
+//!
+//! # An example
+//! ```text
+//! let mut exporter = perfetto::Exporter::new(&reader, &options, file);
+//! for message in events { exporter.event(..) or skip(..) }       a record that the filter left out still changes states
+//! let summary = exporter.finish()?;                               numbers for the message after the export
+//! ```
+//!
+//! Both take names and values as they are in the trace, which may be hostile: texts are escaped or bound as
+//! values, numbers have limits, and memory does not grow with the trace. docs/guide/export.md and
+//! export-sqlite.md say what users get; `tests/interop` opens the results with the tools that they are for.
 
 #![forbid(unsafe_code)]
 

@@ -9,6 +9,21 @@
 //! operand    = number | text | subject [ "&" integer ] | "(" operand ")"
 //! item       = number [ "..." number ] | text
 //! ```
+//!
+//! # Flow
+//! ```text
+//! text ── lexical: one token ahead ── operand, path ── test ── all, any ──▶ Expr, and a LeafSpans for each comparison
+//!                                                                           └▶ ParseError: place, what was found, what to write
+//! ```
+//! An expression is built from the inside out, and nodes of the same kind are merged, so that `a && b && c` is
+//! one node and its depth 1.
+//!
+//! # Limits and callers
+//! Text is hostile: it may come from a plan or a request. Two limits bound the parser's own stack: the nesting of
+//! parentheses and `!`, checked before each descent, and the depth of the result.
+//! [`Filter::parse`](crate::Filter) is the caller. It keeps the text and the spans, so that later errors (a name
+//! that no event has) can show the part of the text that is meant. Printing an expression and parsing it again
+//! gives the same expression; a test does so with random ones.
 
 mod lexical;
 mod operand;

@@ -14,6 +14,10 @@
 //! Descriptions come from traced programs, whose values may be wrong. So the types can hold invalid values (an integer
 //! of 3 bytes, two fields of the same name), which `validate()` reports. A valid description can be written as a trace
 //! that every reader opens. Names are still arbitrary text, and every writer must escape them.
+//!
+//! The same types serve both directions: recorders build a [`Trace`] and `strata_ctf::write` prints it; tests
+//! read it back as a [`schema`] and compare. Times, counts of discarded records and sources of time, which
+//! several layers need, are here too, in the lowest crate that all of them use.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -11,6 +11,15 @@
 //!
 //! The tables are part of the program, since a trace may be of another machine and a newer kernel than the reader's.
 //! Numbers beyond [`NUMBERS`] are no system calls of any kernel.
+//!
+//! A table is parsed when it is first asked for, once, and then shared by all threads. Number 257 of x86-64 is
+//! `openat`, and 56 of AArch64 as well. To take in a newer kernel, add lines to the tables.
+//!
+//! ```text
+//! name_of(Some(X86_64), 257, true)      Some("openat")
+//! name_of(Some(X86_64), 4000, true)     Some("syscall_4000"): a number that no table has
+//! name_of(Some(X86_64), 1 << 40, true)  None: no kernel has such a number
+//! ```
 
 mod arguments;
 

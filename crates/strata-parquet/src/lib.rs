@@ -14,6 +14,10 @@
 //! usual in a dataset. A part of a trace is a partition of its own, beside the whole one ([`Part`]). The memory is that of one row group of one table, whatever the size of the trace.
 //!
 //! This is a program of its own (decision 0053): Arrow's code is larger than all of `strata`, and few need it.
+//!
+//! # Threads
+//! One thread asks the database and fills row groups; the database's scan has its own thread. A column's type is
+//! decided by the table and not by its values, so files of different traces fit together in one dataset.
 
 mod column;
 mod dataset;

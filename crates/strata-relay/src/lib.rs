@@ -15,6 +15,13 @@
 //!
 //! A guest is as hostile as an application: all its messages are checked here or kept as plain bytes, and take no more
 //! memory than the limits in these files allow.
+//!
+//! # Layers of a message
+//! ```text
+//! bytes ── Frames: kind, length, payload; longer than FRAME_BYTES_MAX is an error ── FromGuest / FromRecorder::decode ── checked values
+//! ```
+//! Encoding is the same in reverse. There is no version for a message: the first one of each side carries
+//! [`VERSION`] or [`REMOTE_VERSION`], and other versions are refused with a text that says so.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 

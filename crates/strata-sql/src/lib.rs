@@ -9,6 +9,20 @@
 //! ```
 //!
 //! A query reads: the authorizer refuses all else, so no text of a query opens or writes a file.
+//!
+//! # Flow of a query
+//! 1. `catalog` tells SQLite the names of all tables, without reading a packet. A table of events gets its
+//!    columns from the schema.
+//! 2. SQLite plans the query, and asks `table` which conditions it can use. Bounds of time and names of events
+//!    are used to skip packets; all others SQLite checks itself.
+//! 3. [`EventScan`](scan) starts a thread that reads records and sends rows in batches, with the columns that the
+//!    query needs and no others.
+//! 4. A table of the timeline is filled when a query first names it, by one pass over all traces.
+//!
+//! # Threads and ends
+//! A [`Database`] belongs to one thread. [`StopCheck`] is asked between rows and batches, so that Ctrl-C ends a
+//! query within moments. What rows cannot show (damage, discarded records) is in [`Found`] after each query.
+//! docs/decisions/0055 says why tables are virtual.
 
 mod catalog;
 mod choice;

@@ -1,5 +1,32 @@
-//! Answers to the page's requests, as JSON and tiles. Times are nanoseconds since [`Base`], so that a browser's numbers
-//! hold them.
+//! Answers to the page's requests: JSON and tiles that are made from the model of a trace.
+//!
+//! ```text
+//! server: route, token ──▶ answers ──▶ body            Model: tracks, names, gaps, counts over time, sums
+//!   tile, tiles   ── items of a lane at a level          ── lane.items(): from memory, or blocks of a file
+//!   tracks, names ── rows from a number on, up to a limit   the page asks again until it has all
+//!   slice         ── one slice, as facts in words; SliceFound has the range in which its records are searched
+//!   path, sums    ── critical path, and time in states, of a range
+//!   meta, overview ── the trace, how much of it was read, gaps
+//! ```
+//!
+//! # Times
+//! The page's times are nanoseconds since [`Base`], so that a browser's numbers hold them exactly. Base is a
+//! multiple of the widest tile's width. So a tile's index and level say its time, and tiles that were fetched
+//! stay valid while a trace grows.
+//!
+//! # A trace that is still being read
+//! Every function takes a [`Model`] that the caller has locked for reading; the pass waits for that lock between
+//! two portions of records. An answer is true of that moment: sums and counts grow, and a tile whose time was not
+//! read yet must be fetched again, which bit 0 of its flags says. The slice that is open at the end (a thread's
+//! state, its call) is in no lane yet, and is added to a tile by `open_slice`.
+//!
+//! # Cost
+//! What an answer costs depends on the width of the picture and not on the length of the trace: a tile has at
+//! most some two items for each of its [`CELLS`] cells, and lists have limits (`TRACKS`, `NAMES`, `GAPS`). The
+//! functions read files of stored slices, and so the server calls them in a blocking thread of tokio.
+//!
+//! The layout of tiles is in docs/design/ui-api.md. If it changes, or the meaning of an answer does, [`VERSION`]
+//! changes.
 
 use std::io;
 

@@ -17,6 +17,9 @@
 //!
 //! Memory is limited: for names by the size of the traces' metadata, and for threads, open slices and texts of frames
 //! by constants.
+//!
+//! Blocks are written in their order, whichever thread has made them ([`together`]), and each thread derives ids
+//! of tracks and texts from the records that all have seen. So the file does not depend on the number of threads.
 
 mod classes;
 mod clock;

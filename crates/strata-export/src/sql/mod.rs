@@ -14,6 +14,12 @@
 //!
 //! The database is written at its path without a journal. To make it appear only when it is complete, the caller
 //! renames it afterwards. Texts are bytes of a trace: what is not UTF-8 is replaced, and nothing of it is part of an SQL statement.
+//!
+//! If a statement fails, as on a full disk, the writer's thread ends, the next batch finds its channel closed,
+//! and the caller gets the thread's error. docs/decisions/0039 says why SQLite itself writes the file.
+//!
+//! `tests` make databases of traces written by hand, and compare queries with known results and with the reports
+//! of `strata analyze`.
 
 mod batch;
 mod exporter;

@@ -15,6 +15,10 @@
 //!
 //! A change that a query could notice increases [`VERSION`]. The tables of docs/guide/export-sqlite.md are compared with the
 //! columns here by a test.
+//!
+//! To add a column: the table here, the cell in `rows` at the same place, the line in
+//! docs/guide/export-sqlite.md, and a greater [`VERSION`]. Programs of users depend on names and units, so
+//! nothing is renamed for taste.
 
 use strata_analyze::reports::lock_waits::LOCK_BYTES;
 

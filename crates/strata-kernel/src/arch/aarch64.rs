@@ -2,7 +2,7 @@
 //!
 //! Calls, arguments and values that are not listed here are those of x86-64. Some flags of open() have other
 //! values, some names do not exist (`None`), and `struct stat` has other offsets. There is no second name for a
-//! part of a register but `w0` for the lower half of `x0`. At the begin of a function, the return address is in the
+//! part of a register but `w0` for the lower half of `x0`. Where a function is left, its return address is in the
 //! link register and not on the stack (`decide::uprobe::register`).
 //!
 //! The numbers of 32-bit calls are in `aarch64/arm.txt`. Everything here can be tested on x86-64;
