@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::{BatchCell, RowBatch};
-use crate::pool::{Answer, RunningQuery};
+use crate::database_pool::{Answer, RunningQuery};
 
 /// Name of the stream, by which Arrow's consumers recognize the content of the capsule.
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";

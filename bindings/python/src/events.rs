@@ -14,9 +14,9 @@ use strata_ctf::read::{DiscardedKind, Message, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 use strata_sql::{Database, Found, Options, SqlError};
 
+use crate::database_pool::DatabasePool;
 use crate::errors;
 use crate::event::{Event, EventBatch};
-use crate::pool::DatabasePool;
 use crate::rows::{quoted, Rows};
 use crate::wait;
 

@@ -12,7 +12,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | `trace`, `session` | the objects that Python makes; they hold a reader, and no thread until something is asked |
-//! | `events`, `event`, `pool` | batches of records from the reading thread, as Python objects whose fields are made when they are read |
+//! | `events`, `event` | batches of records from the reading thread, as Python objects whose fields are made when they are read |
+//! | `database_pool` | databases of one set of traces, so that a query may begin while another one is open |
 //! | `rows`, `arrow`, `batch` | rows of a query as tuples, or as columns that pandas, polars and DuckDB take without a copy |
 //! | `reports` | the reports of `strata analyze` as rows |
 //! | `wait`, `errors` | waiting without the interpreter's lock; errors as Python exceptions |
@@ -23,10 +24,10 @@
 
 mod arrow;
 mod batch;
+mod database_pool;
 mod errors;
 mod event;
 mod events;
-mod pool;
 mod reports;
 mod rows;
 mod session;

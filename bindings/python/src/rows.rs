@@ -9,8 +9,8 @@ use pyo3::types::{PyBytes, PyCapsule, PyString, PyTuple};
 
 use crate::arrow;
 use crate::batch::{BatchCell, RowBatch};
+use crate::database_pool::{Answer, DatabasePool, RunningQuery};
 use crate::errors;
-use crate::pool::{Answer, DatabasePool, RunningQuery};
 use crate::wait;
 
 /// Quotes a name as an identifier in a statement.

@@ -12,9 +12,9 @@ use strata_ctf::read::{Reader, TimeRange};
 use strata_filter::Filter;
 use strata_sql::{Options, Tables};
 
+use crate::database_pool::DatabasePool;
 use crate::errors::{self, OpenError, QueryError};
 use crate::events::{EventIterator, EventRequest};
-use crate::pool::DatabasePool;
 use crate::reports::REPORTS;
 use crate::rows::{quoted, Rows};
 
