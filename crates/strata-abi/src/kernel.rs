@@ -65,7 +65,8 @@ pub const TRACK_NAMED: u16 = 5;
 pub const TRACK_PREFIXES: u32 = 8;
 /// The bit of [`Control::tracked`] that holds the generation in use.
 pub const TRACK_GENERATION: u32 = 31;
-/// Most keys of one generation in the map of tracked values.
+/// The most conditions on tracked processes at one time. The map has room for twice as many, since a change writes the
+/// new conditions beside the old ones.
 pub const TRACK_MAX: usize = 1024;
 /// Depth of control groups.
 pub const TRACK_LEVELS: u32 = 16;

@@ -4,9 +4,9 @@
 /// read the state. In a snapshot, the stream has the state at the snapshot's end.
 pub const FILE: &str = "statedump_0";
 
-/// Name of a snapshot's stream with the changes of the state. In other traces, this stream has a name like those of the
-/// CPUs, and the number after the first dump's. It exists, possibly without records, if changes are watched: from the
-/// begin of its first packet on.
+/// Name of a snapshot's stream with changes of the state, such as code that programs map. In other traces, the stream has a
+/// name like those of the CPUs, with the number after the first dump's. A trace has the stream, possibly without records,
+/// if the recorder watched for changes; it did so from the begin of the stream's first packet on.
 pub const CHANGES_FILE: &str = "statedump_1";
 
 /// Name of the stream with a second state dump, which has more than the dump at the begin. In a snapshot, the stream has

@@ -207,10 +207,10 @@ struct EventCursor {
     shared: Arc<Shared>,
     table: usize,
     scan: Option<EventScan>,
-    /// Index of each column's cell in a row of the scan; `None` if the scan lacks it.
+    /// Index of each column's cell in a row of `scan`; `None` for a column that the query does not need.
     cells: Vec<Option<usize>>,
     batch: RowBatch,
-    /// Number of cells in a row of the scan.
+    /// Number of cells in a row of `scan`.
     width: usize,
     /// Index of the row in the batch.
     row: usize,

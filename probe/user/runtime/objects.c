@@ -791,8 +791,9 @@ int strata_objects_has_own(struct strata_tracepoint *t)
 static int begun;
 
 /*
- * Takes the lock in any thread, at any time. What takes the loader's lock comes before: a constructor that another
- * thread runs has the loader's, and waits for ours.
+ * Takes the lock of the objects; any thread may call it at any time. A caller that also needs the loader's lock (dlopen(),
+ * dl_iterate_phdr()) must take that one first: a constructor in another thread holds the loader's lock while it waits
+ * for this one.
  */
 void strata_objects_lock(void)
 {

@@ -21,7 +21,8 @@ pub(super) trait EventSink {
     const BEFORE: bool = false;
 
     fn event(&mut self, event: &Event<'_>) -> io::Result<()>;
-    /// Receives a record that was not selected; `is_selected` is true if its time was.
+    /// Receives a record that is not exported. `is_selected` is true if it lies in the selected time, and only the filter
+    /// has left it out.
     fn skip(&mut self, _event: &Event<'_>, _is_selected: bool) -> io::Result<()> {
         Ok(())
     }

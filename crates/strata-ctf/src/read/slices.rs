@@ -97,7 +97,7 @@ impl StreamRow<'_> {
         self.packets.push_back(known);
     }
 
-    /// Returns the size of the stream's files after the packets that were read so far \[byte\].
+    /// Returns the number of bytes of the stream's files that lie behind the packets that were read so far \[byte\].
     fn left(&self) -> u64 {
         let PacketPlace { file, offset, .. } = self.skipper.place;
         let files = self.skipper.stream.files.get(file..).unwrap_or(&[]);

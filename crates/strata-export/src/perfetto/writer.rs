@@ -28,7 +28,7 @@ const SEQUENCE_SAMPLES: u32 = 1 << 28;
 /// The number of slots in the cache of names; a power of two.
 const RECENT: usize = 256;
 
-/// The number of bytes that are written at once. Tests examine each packet.
+/// The number of bytes that are gathered before they are written. In tests, each packet is written by itself.
 const CHUNK: usize = if cfg!(test) { 1 } else { 256 << 10 };
 
 /// The number of the field `Trace.packet`.

@@ -99,7 +99,7 @@ pub(crate) struct ProcessSource {
     _memory: BudgetShare,
 }
 
-/// State of the stream of loaded objects.
+/// What was written to the stream that describes the objects (programs and libraries) that a process has loaded.
 #[derive(Debug, Default)]
 struct ToldObjects {
     /// True if the metadata of the present trace describe the stream; `in_snapshot` is the same for the next snapshot.

@@ -111,7 +111,7 @@ impl Stop {
         std::thread::Builder::new().name("strata-stop".to_owned()).spawn(watch).map(drop)
     }
 
-    /// Waits for a request, a signal without meaning, or a call of [`Stop::wake()`], at most for `timeout`. Only one
+    /// Waits until a request to stop, any handled signal, or a call of [`Stop::wake()`] arrives, at most for `timeout`. Only one
     /// thread may wait.
     pub fn wait(&self, timeout: Option<Duration>) {
         let Some(wake) = &self.wake else {

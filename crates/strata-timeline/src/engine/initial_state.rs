@@ -123,8 +123,8 @@ impl Engine {
         is_same.then_some(id)
     }
 
-    /// Applies the blocked state of a thread in a state dump. If no other record has named the thread since the first
-    /// one, it has been blocked since before that: a waking or a switch would be in the trace.
+    /// Applies a state dump's record that a thread is blocked. If no other record of the trace has named the thread yet, the
+    /// thread was blocked before the first record, since a waking or a switch would have named it.
     pub(super) fn was_asleep(&mut self, spot: Spot, tid: i64, asleep: Option<Reason>) {
         let (Some(mut reason), false) = (asleep, self.is_blind(spot.machine)) else { return };
         let Some(id) = self.world.threads.find(spot.machine, tid) else { return };

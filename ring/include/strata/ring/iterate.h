@@ -77,7 +77,10 @@ STRATA_INLINE void strata_ring_iterator_leave(struct strata_ring_iterator *it)
 	it->in_packet = 0;
 }
 
-/* Goes to the next packet. Returns 0, -EAGAIN (consume: nothing delivered), -ENODATA (the others' end). */
+/*
+ * Goes to the next packet. Returns 0; -EAGAIN if a consumer finds no delivered packet; -ENODATA if none can
+ * follow.
+ */
 STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
 {
 	uint32_t tries = it->reader.s->nr_subbufs;

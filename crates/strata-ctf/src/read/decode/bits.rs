@@ -17,8 +17,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Reads the integer, sign-extended if it is signed. `bytes` begins with the byte in which offsets count from bit
-    /// `shift`.
+    /// Reads the integer, sign-extended if it is signed. The offset counts from bit `shift` of the first byte of `bytes`.
     #[inline]
     pub fn read(self, bytes: &[u8], shift: u64) -> Option<u64> {
         let value = read(bytes, self.offset.checked_add(shift)?, self.width, self.big)?;

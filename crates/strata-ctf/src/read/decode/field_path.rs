@@ -37,8 +37,8 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// Reads the number, as two's complement. `part` begins with the byte in which the part begins. Returns `None` if
-    /// fewer than 8 bytes follow the number's begin, even if the number itself is shorter.
+    /// Reads the number from the bytes of its part of the record; an unsigned number above `i64::MAX` becomes negative.
+    /// Returns `None` if `part` has fewer than 8 bytes from the number's begin on, even if the number itself is shorter.
     #[inline(always)]
     pub fn read(self, part: &[u8]) -> Option<i64> {
         let word = part.get(self.at as usize..)?.first_chunk::<8>()?;

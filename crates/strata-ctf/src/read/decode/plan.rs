@@ -100,7 +100,7 @@ pub(super) enum OpCode {
         offset: u64,
         bytes: u64,
     },
-    /// A text of wide characters that ends with a NUL. The base moves to the text's end.
+    /// A text of wide characters (2 or 4 bytes each) that ends with a NUL. Offsets of later steps count from its end.
     Wide {
         offset: u64,
         encoding: Encoding,
@@ -110,18 +110,19 @@ pub(super) enum OpCode {
         bytes: u64,
         encoding: Encoding,
     },
-    /// A text of wide characters whose length is in a register. The base moves to the text's end.
+    /// A text of wide characters whose length an earlier step has put into a register. Offsets of later steps count from
+    /// its end.
     WideOf {
         offset: u64,
         register: u32,
         encoding: Encoding,
     },
-    /// A text whose length is in a register. The base moves to the text's end.
+    /// A text whose length an earlier step has put into a register. Offsets of later steps count from its end.
     TextOf {
         offset: u64,
         register: u32,
     },
-    /// Bytes whose number is in a register. The base moves after the bytes.
+    /// Bytes whose number an earlier step has put into a register. Offsets of later steps count from their end.
     BlobOf {
         offset: u64,
         register: u32,
@@ -269,7 +270,7 @@ pub(super) enum PlanStepKind {
     String {
         offset: u64,
     },
-    /// A text of wide characters that ends with a NUL. The base moves to the text's end.
+    /// A text of wide characters (2 or 4 bytes each) that ends with a NUL. Offsets of later steps count from its end.
     Wide {
         offset: u64,
         encoding: Encoding,

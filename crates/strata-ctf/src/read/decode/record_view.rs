@@ -16,7 +16,7 @@ use crate::read::visit::{FieldInfo, Visit};
 pub(crate) struct ClassPlans([Option<Arc<DecodingPlan>>; 6]);
 
 impl ClassPlans {
-    /// Sets the plan of a part.
+    /// Sets the plan that decodes the part of a record with this scope, such as its payload.
     pub(super) fn put(&mut self, scope: Scope, plan: Option<Arc<DecodingPlan>>) {
         if let Some(place) = self.0.get_mut(scope as usize) {
             *place = plan;

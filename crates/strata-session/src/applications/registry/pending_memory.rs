@@ -53,7 +53,7 @@ impl ExpectedProcess {
 
 /// The time that looking into a person's processes has taken.
 struct PersonTime {
-    /// No process of this person is looked at before.
+    /// Time before which no process of this person is looked at.
     next: Instant,
     /// Time that was taken at the end of the recording.
     last: Duration,
