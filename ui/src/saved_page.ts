@@ -32,7 +32,7 @@ function lastAt(lane: Tile, time: number): number {
 }
 
 /**
- * The items of a time at a level, of those of a finer one: crates/strata-ui/src/item.rs does the same. Slices that are as
+ * The items of a time at a level, of those of a finer one: crates/strata-ui/src/model/item.rs does the same. Slices that are as
  * long as a cell stay, the others that begin in one cell become one item.
  */
 export function merged(of: Tile, level: number, begin: number, end: number): Tile {

@@ -1,4 +1,4 @@
-// Tiles as the server sends them: crates/strata-ui/src/item_coding.rs has the layout.
+// Tiles as the server sends them: crates/strata-ui/src/model/item_coding.rs has the layout.
 
 export const KINDS = 8;
 export const RUNNING = 0;
@@ -34,7 +34,7 @@ const HEAD = 24;
 
 const scratch = new DataView(new ArrayBuffer(8));
 
-/** The value of a counter, of the bytes of its varint: crates/strata-ui/src/counter_coding.rs has the layout. */
+/** The value of a counter, of the bytes of its varint: crates/strata-ui/src/model/counter_coding.rs has the layout. */
 function counterValue(view: DataView, begin: number, end: number): number {
 	let bits = 0n;
 	for (let at = end - 1; at >= begin; at--) {

@@ -28,20 +28,23 @@
 //! The layout of tiles is in docs/design/ui-api.md. If it changes, or the meaning of an answer does, [`VERSION`]
 //! changes.
 
+pub(crate) mod critical_path;
+pub(crate) mod who_had_cpu;
+
 use std::io;
 
 use serde::Serialize;
 use serde_json::{json, Value};
 use strata_timeline::{CounterPlace, ThreadId, World};
 
-use crate::counter_coding::value;
-use crate::guests::as_json;
-use crate::item::{Item, Kind, KINDS};
-use crate::item_coding::put_item;
-use crate::lane::Lane;
-use crate::lane_builder::{Track, TrackKind, SOFTIRQS};
+use crate::answers::who_had_cpu::who_had_cpu;
+use crate::model::counter_coding::value;
+use crate::model::guests::as_json;
+use crate::model::item::{Item, Kind, KINDS};
+use crate::model::item_coding::put_item;
+use crate::model::lane::Lane;
+use crate::model::lane_builder::{Track, TrackKind, SOFTIRQS};
 use crate::model::Model;
-use crate::who_had_cpu::who_had_cpu;
 
 /// Version of the layout of tiles and of all other answers; a page with another version sends requests that do not
 /// exist.
@@ -575,7 +578,7 @@ pub fn path(
     };
     let (world, maker) = (model.timeline.world(), &model.maker);
     let range = (base.time(from), base.time(to));
-    let found = crate::critical_path::path(maker, world, thread, range)?;
+    let found = crate::answers::critical_path::path(maker, world, thread, range)?;
     let steps = found.steps.iter().map(|step| {
         let (from, to) = (base.since(step.from), base.since(step.to));
         json!({

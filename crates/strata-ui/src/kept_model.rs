@@ -15,14 +15,14 @@ use std::os::unix::fs::FileExt;
 
 use strata_timeline::{CounterPlace, Name, ThreadId, ThreadSummary, World, WorldSummary};
 
-use crate::item_coding::put_varint;
-use crate::item_store::BlockStore;
-use crate::lane::{Lane, LaneStore};
-use crate::lane_builder::{Maker, TimedOut, Track, TrackKind, TRACKS_MAX};
+use crate::model::item_coding::put_varint;
+use crate::model::item_store::BlockStore;
+use crate::model::lane::{Lane, LaneStore};
+use crate::model::lane_builder::{Maker, TimedOut, Track, TrackKind, TRACKS_MAX};
+use crate::model::name_table::NameTable;
+use crate::model::overview::{Gaps, Overview};
+use crate::model::stored_bytes::{put_bytes, put_option, put_signed, StoredBytes};
 use crate::model::{KeptModel, Model, DAMAGE_MAX};
-use crate::name_table::NameTable;
-use crate::overview::{Gaps, Overview};
-use crate::stored_bytes::{put_bytes, put_option, put_signed, StoredBytes};
 
 /// Version of the layout.
 pub const FORMAT: u32 = 1;
@@ -308,8 +308,8 @@ fn kind_of(bytes: &mut StoredBytes<'_>, ids: &[ThreadId], world: &mut World) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item_store::BlockPlace;
-    use crate::overview::Gap;
+    use crate::model::item_store::BlockPlace;
+    use crate::model::overview::Gap;
     use crate::testing::slices;
     use strata_ctf::read::Reader;
     use strata_random::Random;

@@ -16,7 +16,9 @@
 //! level whose cells are about a pixel wide. So the cost of an answer depends on the picture's width and not on the
 //! trace's length.
 //!
-//! What a pass has made of a long trace is kept: `kept_model` is the file, `tile_cache` the folder of such files.
+//! Folders: `model/` is what a pass makes, `answers/` what of it is computed for a request, `server/` what stands between
+//! a connection and an answer. What a pass has made of a long trace is kept: `kept_model` is the file, `tile_cache` the
+//! folder of such files.
 //!
 //! `saved_page` writes a part of the timeline as one file, `snapshots` shows a flight recorder, `waiting_page` a
 //! recording without an event. `request_guard` admits only requests that have the token, from a page of this server.
@@ -25,26 +27,11 @@
 #![forbid(unsafe_code)]
 
 mod answers;
-mod connections;
-mod counter_coding;
-mod critical_path;
-mod guests;
-mod item;
-mod item_coding;
-mod item_store;
 mod kept_model;
-mod lane;
-mod lane_builder;
 mod model;
-mod name_table;
-mod outline;
-mod overview;
-mod query;
 mod readers;
-mod recorded_command;
 mod records;
 mod report;
-mod request_guard;
 mod rights;
 mod saved_page;
 mod server;
@@ -52,17 +39,15 @@ mod shown_trace;
 mod slice_sums;
 mod snapshots;
 mod start_server;
-mod stored_bytes;
 #[cfg(test)]
 mod testing;
 mod tile_cache;
 mod token_file;
 mod waiting_page;
-mod who_had_cpu;
 
-pub use request_guard::Token;
 pub use rights::give_up_root;
 pub use saved_page::SavedPage;
+pub use server::request_guard::Token;
 pub use shown_trace::{Source, Traces};
 pub use snapshots::{SnapshotTaker, Snapshots};
 pub use start_server::{save, Ready, Server, StartError};

@@ -1,4 +1,43 @@
 //! The model of a trace so far, made by one pass during which requests can read it.
+//!
+//! ```text
+//! messages of a Reader ── Model::message ─┬─ Timeline ── lane_builder: Maker ── lane, item: slices at every level
+//!         (thread "pass")                 ├─ overview: records over time, gaps     └─ item_store: blocks, memory then a file
+//!                                         ├─ recorded_command: whose processes     └─ name_table: names by number
+//!                                         └─ guests: clocks and virtual CPUs
+//! item_coding, counter_coding, stored_bytes: how items, counters and tables are bytes, for tiles and kept models
+//! outline: what packet headers tell before anything is read
+//! ```
+//!
+//! # The lock
+//! [`SharedModel`] is a model behind a lock. The pass holds it for writing, for less than a millisecond at a time: after
+//! `CHUNK` messages it looks whether requests wait ([`SharedModel::look`]), and lets them read. So the page is usable
+//! from the first portion on.
+//!
+//! # States
+//! ```text
+//! new ── read() or follow() ──▶ growing ── finish(), settle() ──▶ done: nothing changes any more, and the model may be kept
+//!     ── fail() ──▶ what was read stays, and answers have the failure
+//! of(read_before(..)): done from the begin, from a file that an earlier server has kept
+//! ```
+//! A trace that is being recorded is read again each `PERIOD`; until it ends, the last slices are open and in no lane.
+//!
+//! # Limits
+//! Messages on damage, tracks and names are bounded. Slices of a long trace go to an unnamed file in blocks, so that
+//! memory does not grow with the trace. If no block can be stored, the pass ends there, and the page says so.
+
+pub(crate) mod counter_coding;
+pub(crate) mod guests;
+pub(crate) mod item;
+pub(crate) mod item_coding;
+pub(crate) mod item_store;
+pub(crate) mod lane;
+pub(crate) mod lane_builder;
+pub(crate) mod name_table;
+pub(crate) mod outline;
+pub(crate) mod overview;
+pub(crate) mod recorded_command;
+pub(crate) mod stored_bytes;
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,10 +54,10 @@ use strata_ctf::read::{
 use strata_timeline::span_roles;
 use strata_timeline::{begin, Sources, StreamSource, ThreadId, Timeline, World};
 
-use crate::guests::{guests_of, Guest};
-use crate::lane_builder::Maker;
-use crate::overview::{Gap, Gaps, Overview};
-use crate::recorded_command::Recorders;
+use crate::model::guests::{guests_of, Guest};
+use crate::model::lane_builder::Maker;
+use crate::model::overview::{Gap, Gaps, Overview};
+use crate::model::recorded_command::Recorders;
 
 /// Number of messages after which the pass lets requests read the model: less than a millisecond.
 const CHUNK: u32 = 4096;

@@ -12,10 +12,10 @@ use base64::Engine as _;
 use serde_json::{json, Map, Value};
 
 use crate::answers::{self, Base, LEVEL_MAX};
-use crate::item::Item;
+use crate::model::item::Item;
+use crate::model::name_table::NameTable;
 use crate::model::Model;
-use crate::name_table::NameTable;
-use crate::request_guard::Token;
+use crate::server::request_guard::Token;
 use crate::server::{SCRIPT, STYLE};
 
 /// Number of levels by which the next attempt is coarser.

@@ -22,6 +22,10 @@
 //! ID is the trace's: what is kept in a browser is of the same trace. All below `/v1` needs the token, as
 //! `Authorization: Bearer TOKEN`.
 
+pub(crate) mod connections;
+pub(crate) mod query;
+pub(crate) mod request_guard;
+
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::io;
@@ -42,11 +46,11 @@ use strata_analyze::reports::flame::has_stacks;
 use strata_ctf::read::TimeRange;
 
 use crate::answers;
-use crate::connections::{Connections, Standing};
-use crate::query::Query;
 use crate::records::{last_records, records, Wanted};
 use crate::report::{compare, compare_command, report};
-use crate::request_guard::{check_source, check_token, Token};
+use crate::server::connections::{Connections, Standing};
+use crate::server::query::Query;
+use crate::server::request_guard::{check_source, check_token, Token};
 use crate::shown_trace::{now, pass, Shown, Traces};
 use crate::slice_sums::slice_sums;
 use crate::snapshots::Snapshots;

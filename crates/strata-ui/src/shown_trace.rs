@@ -16,10 +16,10 @@ use strata_ctf::read::{Follow, Reader, Stream};
 
 use crate::answers::{Base, VERSION};
 use crate::kept_model::{keep, kept, FORMAT};
+use crate::model::outline::{begin_of, SharedOutline};
 use crate::model::{Model, SharedModel};
-use crate::outline::{begin_of, SharedOutline};
 use crate::readers::Readers;
-use crate::request_guard::Token;
+use crate::server::request_guard::Token;
 use crate::tile_cache::TileCache;
 
 /// The least records of a trace whose model is kept: fewer are read as soon as the page is there.

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use serde_json::{json, Value};
 
 use crate::answers::Base;
-use crate::lane_builder::TrackKind;
+use crate::model::lane_builder::TrackKind;
 use crate::model::Model;
 
 /// The most slices that are read for one answer.
@@ -72,7 +72,7 @@ pub fn slice_sums(
         if !tracks.is_empty() && !tracks.contains(&at) {
             continue;
         }
-        let mut tell = |item: crate::item::Item| {
+        let mut tell = |item: crate::model::item::Item| {
             if item.from < range.0 || item.from >= range.1 {
                 return ControlFlow::Continue(());
             }

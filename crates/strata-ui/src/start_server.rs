@@ -8,9 +8,9 @@ use strata_analyze::counters::CounterRule;
 use strata_ctf::read::{Follow, Reader, TimeRange};
 
 use crate::model::SharedModel;
-use crate::request_guard::Token;
 use crate::rights;
 use crate::saved_page::{page, SavedPage, SavedTrace};
+use crate::server::request_guard::Token;
 use crate::server::{serve, App};
 use crate::shown_trace::{pass, Shown, Traces};
 use crate::snapshots::Snapshots;

@@ -1,6 +1,6 @@
 //! Helpers that several tests share.
 
-use crate::item::{Item, Kind, Merger};
+use crate::model::item::{Item, Kind, Merger};
 use strata_random::Random;
 
 /// Makes consecutive slices of very different lengths, some before 1970.

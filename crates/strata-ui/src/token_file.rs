@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{fstat, open, FileType, Mode, OFlags};
 
-use crate::request_guard::Token;
+use crate::server::request_guard::Token;
 
 /// Limit on the size of the file \[byte\].
 const BYTES_MAX: u64 = 100;

@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 
 use strata_timeline::{ThreadId, World};
 
-use crate::item::{Item, Kind};
-use crate::lane_builder::{Maker, TrackKind};
+use crate::model::item::{Item, Kind};
+use crate::model::lane_builder::{Maker, TrackKind};
 
 /// Limit on the length of a chain of threads that wait for each other.
 const DEPTH_MAX: u32 = 32;

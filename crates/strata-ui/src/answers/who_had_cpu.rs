@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use serde_json::{json, Value};
 
-use crate::item::{Item, Kind};
-use crate::lane_builder::TrackKind;
+use crate::model::item::{Item, Kind};
+use crate::model::lane_builder::TrackKind;
 use crate::model::Model;
 
 /// The most runs of one CPU that are looked at, the last ones.

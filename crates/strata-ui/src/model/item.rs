@@ -38,10 +38,10 @@ pub struct Item {
     pub longest: u64,
     /// Kind of the longest slice.
     pub kind: Kind,
-    /// Number of the name in the [`NameTable`](crate::name_table::NameTable).
+    /// Number of the name in the [`NameTable`](crate::model::name_table::NameTable).
     pub name: u32,
     /// Further facts about a slice: its waker or its result; 0 in a cell. For a counter, its value, or the greatest
-    /// value in the cell, encoded by [`crate::counter_coding::ordered`].
+    /// value in the cell, encoded by [`crate::model::counter_coding::ordered`].
     pub extra: u64,
     /// Total time of the slices, by kind \[ns\].
     pub sums: [u64; KINDS],

@@ -6,7 +6,7 @@
 //! ```
 //! The gap is from the end of the item before, of the first one from the block's begin.
 
-use crate::item::{Item, Kind, KINDS};
+use crate::model::item::{Item, Kind, KINDS};
 
 const IS_CELL: u8 = 1 << 3;
 const HAS_EXTRA: u8 = 1 << 4;

@@ -3,10 +3,10 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use crate::item::{Item, Merger, KINDS};
-use crate::item_coding::{put_item, put_varint, Items};
-use crate::item_store::{check_of, BlockPlace, BlockStore};
-use crate::stored_bytes::{put_bytes, put_signed, StoredBytes};
+use crate::model::item::{Item, Merger, KINDS};
+use crate::model::item_coding::{put_item, put_varint, Items};
+use crate::model::item_store::{check_of, BlockPlace, BlockStore};
+use crate::model::stored_bytes::{put_bytes, put_signed, StoredBytes};
 
 /// Levels that are stored in addition to the slices; a cell at a level is 2^level ns wide. Levels between them are made
 /// from the next finer one on request.
@@ -417,7 +417,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::Kind;
+    use crate::model::item::Kind;
     use crate::testing::{merge, slices};
     use strata_random::Random;
 

@@ -10,11 +10,11 @@ use strata_timeline::{
 
 use strata_analyze::fast_hash::Mix;
 
-use crate::counter_coding::ordered;
-use crate::item::{Item, Kind};
-use crate::item_coding::zigzag;
-use crate::lane::{Lane, LaneStore};
-use crate::name_table::NameTable;
+use crate::model::counter_coding::ordered;
+use crate::model::item::{Item, Kind};
+use crate::model::item_coding::zigzag;
+use crate::model::lane::{Lane, LaneStore};
+use crate::model::name_table::NameTable;
 
 /// The most tracks that are made; slices that would need further ones are left out and counted.
 pub const TRACKS_MAX: usize = 1 << 18;

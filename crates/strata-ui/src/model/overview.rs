@@ -1,7 +1,7 @@
 //! Number of event records over time, in as many columns as a screen has, and times at which some are missing.
 
-use crate::item_coding::put_varint;
-use crate::stored_bytes::{put_option, put_signed, StoredBytes};
+use crate::model::item_coding::put_varint;
+use crate::model::stored_bytes::{put_option, put_signed, StoredBytes};
 
 /// The most columns: twice what is shown, so that there are always enough.
 const COLUMNS: usize = 4096;

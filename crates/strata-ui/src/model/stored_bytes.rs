@@ -1,6 +1,6 @@
 //! Numbers and texts as bytes, as a stored model has them. Whatever bytes are read, they end.
 
-use crate::item_coding::{put_varint, zigzag};
+use crate::model::item_coding::{put_varint, zigzag};
 
 /// Appends a number with a sign.
 pub fn put_signed(out: &mut Vec<u8>, value: i64) {
