@@ -20,6 +20,7 @@
 //! disk_sync.rs       forcing files to the disk, for all recordings at once
 //! server.rs        listening, a thread for each recorder, limits
 //! server/ended_recordings.rs   what becomes of recordings that have ended
+//! server/shared_state.rs   what its threads share: who is connected, limits, figures
 //! server/metrics.rs  its figures
 //! event.rs           what it reports
 //!

@@ -54,7 +54,8 @@ struct State {
     is_complete: bool,
     /// True if the recording has ended without waiting for the remaining messages.
     is_abandoned: bool,
-    /// How long the end of the recording waits for the relay; `None` before the first connection or the end.
+    /// The time that the end of the recording still waits for the relay to acknowledge something; `None` until the relay has
+    /// first acknowledged something, or the end has begun.
     patience: Option<Patience>,
     /// Function that ends this wait; `None` if the recording is not ending.
     is_over: Option<IsOver>,
@@ -382,7 +383,8 @@ impl Link {
         self.lock().backlog.take()
     }
 
-    /// Removes the messages before `next`, which the relay has. Returns false if they were not sent.
+    /// Removes the messages before number `next`, since the relay has acknowledged them. Returns false if the relay cannot
+    /// have them, because one of them was never sent.
     pub(crate) fn acknowledge(&self, next: u64) -> bool {
         let mut state = self.lock();
         let first = state.backlog.first();

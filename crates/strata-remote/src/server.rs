@@ -1,22 +1,51 @@
-//! The relay's server: it listens for recorders, and writes what each sends, each in a separate thread.
+//! The relay's server: it listens for recorders and viewers, and serves each connection in a thread of its own.
 //!
 //! ```text
-//! accept ─▶ TLS handshake ─▶ Open (host, session, layer) ─▶ packets ─▶ End
-//!   limits by address      certificate is_for(host)      └ RecordingWriter writes, Durable forces to disk, then Ack
+//! accept ─▶ TLS handshake ─▶ first message ┬─ Open  ─▶ register ─▶ receive ─▶ keep ─▶ complete, or parked for its return
+//!  limits by address        within GREET   └─ Watch ─▶ server/viewer.rs sends the recording, message by message
 //! ```
 //!
-//! A recorder that is slow, silent or hostile costs its own thread and a bounded part of the memory, and nothing
-//! else. Nothing that a connection sends is trusted before its certificate is verified and its first message has
-//! arrived, for which there is a time limit. The number of connections before that point is limited, in total and by
-//! address. A broken connection's recording goes to `disconnected_recordings`, an ended one to `ended_recordings`.
+//! # A recorder's connection
+//! 1. [`Relayd::accept`] refuses connections above the limits in total, and above those of one address that have
+//!    said nothing yet.
+//! 2. `greet` reads the first message. It checks the protocol's version and the names of host and session, which
+//!    become folders, and that the certificate is for the host.
+//! 3. `register` makes the connection that of its recording. An older connection of the same recording has broken
+//!    unseen: its socket is shut down, and `register` waits a limited time for its thread to end, since two may
+//!    not write one folder.
+//! 4. `receive` answers with the number of the next message, so that a recorder continues where its last
+//!    connection broke. It then gives each message to the [`RecordingWriter`]. Messages are acknowledged when
+//!    they are written, or with `--sync` when [`Durable`] has forced them to the disk: until then the recorder
+//!    keeps them.
+//! 5. However the connection ends, `keep` notes what has arrived. An incomplete recording goes to
+//!    `disconnected_recordings`, which holds its folder locked for some seconds, so that whoever follows the
+//!    recording waits for its recorder.
+//!
+//! A connection ends as one of [`End`]: broken (the recorder comes again), refused (it does not), or later (it
+//! comes again after a pause, as when the host has too many connections).
+//!
+//! # Threads
+//! - The thread that calls [`Relayd::serve`] accepts, and forgets parked recordings whose time has passed.
+//! - A thread `strata-recorder` serves each connection.
+//! - The thread that calls [`Relayd::keep`] hands ended recordings to a command and removes old ones
+//!   (`ended_recordings`).
+//! - [`Durable`] has the thread that forces files to the disk, for all connections together.
+//!
+//! All share [`Shared`]. Its registry is locked for moments only: files are opened, closed and counted without
+//! the lock. [`Relayd::stop`] may be called from any thread.
+//!
+//! # Hostile peers
+//! Nothing that a connection sends is believed before its certificate is verified. A recorder that is slow,
+//! silent or hostile costs its own thread, one part of the memory for messages ([`Memory`]), and the bytes and
+//! recordings that its host may have. A connection whose message takes too long is closed when others wait for
+//! memory. docs/design/threats.md says who may do what to whom.
 
-use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
@@ -24,7 +53,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::time::ClockId;
 use rustls::ServerConfig;
 use strata_collect::Directory;
-use strata_model::Uuid;
 use strata_relay::{
     Frames, FromGuest, FromRecorder, FromViewer, Open, ToRecorder, Watch, FRAME_BYTES_MAX,
     REMOTE_VERSION,
@@ -37,18 +65,19 @@ use crate::event::{Log, RelayEvent};
 use crate::folder_names;
 use crate::memory::{Memory, Part};
 use crate::recording_state::recording_in;
-use crate::recording_writer::{host_folder, ClosedRecording, FilesState, Problem, RecordingWriter};
+use crate::recording_writer::{host_folder, FilesState, Problem, RecordingWriter};
 
 mod disconnected_recordings;
 mod ended_recordings;
 mod limits;
 mod metrics;
+mod shared_state;
 mod viewer;
 mod wall_clock;
 
-use disconnected_recordings::DisconnectedRecordings;
 pub use ended_recordings::KeepRules;
 pub use limits::{Limits, ViewRights};
+use shared_state::{Connected, Host, Key, Progress, Shared};
 use viewer::{ViewDesk, ViewEnd};
 use wall_clock::{clock_ns, WallClock};
 
@@ -83,162 +112,10 @@ const FAILED: Duration = Duration::from_secs(30);
 /// Size of a thread's stack \[byte\].
 const STACK_BYTES: usize = 512 << 10;
 
-/// Figures about recordings that have ended, for monitors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct EndedFigures {
-    /// Recordings that the command has not taken yet.
-    waiting: u64,
-    delivered: u64,
-    /// Failed attempts.
-    failed: u64,
-    removed: u64,
-    removed_bytes: u64,
-}
-
 /// A relay that listens for recorders.
 pub struct Relayd {
     listener: TcpListener,
     shared: Arc<Shared>,
-}
-
-/// State that all threads of a relay share.
-struct Shared {
-    root: Directory,
-    tls: Option<Arc<ServerConfig>>,
-    limits: Limits,
-    log: Box<Log>,
-    registry: Mutex<Registry>,
-    /// Signalled when a connection has ended.
-    left: Condvar,
-    is_stopping: AtomicBool,
-    /// Descriptor that becomes readable when the relay is stopped.
-    stop: OwnedFd,
-    greeting: AtomicU64,
-    connections: AtomicU64,
-    /// Forces files to the disk; `None` if the relay does not force files.
-    durable: Option<Arc<Durable>>,
-    memory: Arc<Memory>,
-    /// Number of connections that were refused.
-    refused: AtomicU64,
-    /// All hosts' times are in this one.
-    wall: WallClock,
-    /// What became of recordings that have ended.
-    kept: Mutex<EndedFigures>,
-    /// The last failure to write, and its time.
-    failed: Mutex<Option<(Instant, String)>>,
-    /// Number of viewers.
-    viewers: AtomicU64,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if let Some(durable) = &self.durable {
-            durable.end();
-        }
-    }
-}
-
-#[derive(Default)]
-struct Registry {
-    hosts: HashMap<String, Host>,
-    /// Number of connections whose first message has not arrived, by address.
-    greeting: HashMap<IpAddr, u64>,
-    /// All recorders, by host and recording.
-    recorders: HashMap<Key, Connected>,
-    parked: DisconnectedRecordings<ClosedRecording>,
-}
-
-impl Registry {
-    /// Returns true if the recorder of this recording is connected, or may come again at any moment. One whose UUID is not
-    /// known counts as such.
-    fn has_recorder(&self, host: &str, recording: Option<Uuid>) -> bool {
-        let Some(recording) = recording else {
-            return self.recorders.keys().any(|key| key.0 == host);
-        };
-        let key = (host.to_owned(), recording);
-        self.recorders.contains_key(&key) || self.parked.contains(&key)
-    }
-}
-
-/// Host and UUID of a recording.
-type Key = (String, Uuid);
-
-/// The connection of a recorder.
-struct Connected {
-    socket: TcpStream,
-    /// Time of the oldest message that is not acknowledged.
-    waiting_since: Option<Instant>,
-}
-
-/// Resources of the relay that one host uses.
-#[derive(Default)]
-struct Host {
-    /// Size of the host's files, including those from before the relay's start \[byte\].
-    bytes: u64,
-    connections: u64,
-    /// Bytes and messages that were received since the relay was started.
-    written: u64,
-    messages: u64,
-    /// Event records that the host's recorders have discarded since then, as counted by packets.
-    discarded: u64,
-    /// Time of the last message.
-    heard: Option<Instant>,
-    /// Number of connections that ended before their recording did.
-    breaks: u64,
-}
-
-/// Progress of a recording: bytes and discarded records since its folder was opened, and number of messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Progress {
-    bytes: u64,
-    messages: u64,
-    discarded: u64,
-}
-
-impl Progress {
-    fn of(received: &RecordingWriter) -> Progress {
-        let (bytes, messages) = (received.bytes(), received.next());
-        Progress { bytes, messages, discarded: received.discarded() }
-    }
-}
-
-impl Shared {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns how many syncs have failed.
-    fn failures(&self) -> u64 {
-        self.durable.as_ref().map_or(0, |durable| durable.failures())
-    }
-
-    /// Notes that this recording has messages that are not acknowledged, or that it has none.
-    fn set_waiting(&self, key: &Key, is_waiting: bool) {
-        if let Some(recorder) = self.registry().recorders.get_mut(key) {
-            recorder.waiting_since =
-                is_waiting.then(|| recorder.waiting_since.unwrap_or_else(Instant::now));
-        }
-    }
-
-    /// Keeps the folders of a recording locked for a while.
-    fn park(&self, key: &Key, parked: ClosedRecording) {
-        let (descriptors, most) = (parked.descriptors(), self.limits.host_connections);
-        let closed = self.registry().parked.insert(key.clone(), (parked, descriptors), most);
-        // Files are closed without the lock.
-        drop(closed);
-    }
-
-    /// Forgets recordings whose recorder has not come again in time.
-    fn look_at_parked(&self, now: Instant) {
-        let old = self.registry().parked.remove_old(now);
-        // Files are closed without the lock.
-        drop(old);
-    }
-
-    fn with_host<T>(&self, name: &str, change: impl FnOnce(&mut Host) -> T) -> T {
-        let mut registry = self.registry();
-        change(registry.hosts.entry(name.to_owned()).or_default())
-    }
 }
 
 impl Relayd {
@@ -701,7 +578,8 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
 }
 
 /// Makes the connection that of its recording, in the place of one that may have broken unseen, and has so much time to end.
-/// A recorder that is refused does not come again: what may be otherwise soon, as the host's connections, is no reason to.
+/// A refused recorder does not connect again, so what may soon be different, such as the host's number of connections,
+/// ends the connection by [`End::Later`].
 fn register<'s>(
     shared: &'s Shared,
     connection: &Connection,

@@ -1,12 +1,34 @@
-//! LTTng's live protocol, version 2.4, for viewers such as babeltrace2 and Trace Compass: shows recordings while they
-//! grow.
+//! A server of LTTng's live protocol, version 2.4: babeltrace2 and Trace Compass show recordings while they grow.
 //!
-//! Requests and answers are structures of fixed size, big-endian. Each request has a header of 16 bytes: the size of
-//! what follows, the command, and a version that is 0. Viewers only read, and do not authenticate. So the server should
-//! listen only where everybody may read all traces.
+//! ```text
+//! viewer                                       server
+//! CONNECT                                 ──▶  version
+//! LIST_SESSIONS                           ──▶  recordings, the newest first; their position is their id
+//! ATTACH_SESSION id                       ──▶  streams: id, trace, path, name
+//! GET_METADATA stream   (repeated)        ──▶  text since the last answer, until there is none
+//! GET_NEXT_INDEX stream (repeated)        ──▶  the next packet's place and times, or "later", "inactive until", "ended"
+//! GET_PACKET stream, offset, size         ──▶  its bytes
+//! GET_NEW_STREAMS                         ──▶  streams that appeared since
+//! DETACH_SESSION
+//! ```
 //!
-//! A viewer that is slow or hostile costs its own thread, and little memory: packets are sent from their files in pieces,
-//! metadata in several answers. Who says nothing after it has connected is soon let go.
+//! Requests and answers are structures of fixed size, big-endian. Each request has a header of 16 bytes: the size
+//! of what follows, the command, and a version that is 0. There is no file with an index: a [`LiveView`] reads
+//! packet headers as it needs them. Answers to `GET_NEXT_INDEX` carry flags for new metadata and new streams.
+//! They are set after the packet was found, so that the viewer asks for the metadata that describe a packet
+//! before it decodes the packet.
+//!
+//! # Threads
+//! [`ViewerServer::serve`] accepts in the caller's thread and serves each viewer in a thread of its own, up to
+//! `VIEWERS_MAX`. A [`Conversation`] belongs to one viewer; nothing is shared but the files. [`live_answers`]
+//! runs a conversation over bytes, without sockets and threads, for tests and the fuzzer.
+//!
+//! # Hostile viewers
+//! Viewers only read, and the protocol has no authentication: the server should listen only where everybody may
+//! read all recordings. A viewer is let go if it sends a request that is too long or unknown, is silent too long,
+//! or takes nothing of an answer. It costs its thread and little memory: packets are sent from their files in
+//! pieces, and descriptions of streams a few at a time. A viewer that attaches again and again is made to wait,
+//! since each time all files of the recording are looked at.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,15 +1,34 @@
-//! Recordings that have ended: each is handed to a command, and the oldest are removed.
+//! Recordings that have ended: each is handed to the command of `--on-part`, and the oldest are removed.
 //!
 //! ```text
-//! .strata-delivered         in a recording's folder: the command has taken the recording
-//! .strata-delivering        the number of the present or last attempt; locked by the command and all that it has started
-//! .strata-removed-NAME      beside recordings: one that is being removed
+//!  open ── end mark, or a day without a recorder ──▶ ended ── begin() ──▶ command runs ┬─ exit status 0 ──▶ delivered
+//!                                                      ▲                               │                      │
+//!                                                      └── pause, doubled each time ◀──┘ failed               │ too old, or too
+//!                                                                                                             ▼ many bytes
+//!    .strata-delivering  number and state of the last attempt                                             removed
+//!    .strata-delivered   the command has taken the recording
+//!    .strata-removed-NAME  beside recordings: one that is being removed
 //! ```
 //!
-//! A recording has ended if its end mark says so, or if nobody has had its folder locked for a day in which the relay ran. The
-//! command may get a recording twice, if the relay ends before the mark is written, or if the recorder goes on meanwhile. It
-//! is told the number of the attempt. A command that a killed relay has left behind is waited for: no two run for one
-//! recording.
+//! All state is in the recordings' folders, so a relay that is started again continues. With a command, a
+//! recording is removed only after it is delivered. A recording that has just ended is left alone for a minute,
+//! because its recorder may still wait for the last acknowledgement and send the last messages again.
+//!
+//! # One command for one recording
+//! The command inherits a lock on `.strata-delivering`, and with it all that it starts. While anybody holds the
+//! lock, no further attempt begins: a command that outlived a killed relay is waited for, and `tell_held` reports
+//! so once. The command may still get a recording twice, if the relay is killed before it writes the mark, or if
+//! a recorder continues meanwhile. The number of the attempt is passed to the command, and an attempt after one
+//! whose end nobody knows is logged as such.
+//!
+//! A program that another thread starts at the same moment would inherit the lock as well. `STARTING` excludes
+//! that: nothing else in the relay starts programs.
+//!
+//! # Thread
+//! One thread, in [`Relayd::keep`], does all of it. Commands are looked at several times a second. Recordings are
+//! scanned every other second, or less often if scanning takes long, so that it never uses more than a twentieth
+//! of the time. The state shared with connections is only asked whether a recorder is connected, and receives
+//! figures for monitors.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -27,7 +46,8 @@ use rustix::process::{kill_process_group, Pid, Signal};
 use strata_ctf::end_mark::{self, EndMark, Ending};
 use strata_ctf::read::Follow;
 
-use super::{bytes_below, EndedFigures, Relayd, Shared};
+use super::shared_state::{EndedFigures, Shared};
+use super::{bytes_below, Relayd};
 use crate::event::RelayEvent;
 use crate::folder_names;
 use crate::recording_state;

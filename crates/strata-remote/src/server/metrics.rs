@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use super::{Host, Registry, Relayd, Shared, FAILED, FREE_MIN};
+use super::shared_state::{Host, Registry, Shared};
+use super::{Relayd, FAILED, FREE_MIN};
 use crate::prometheus::{MetricKind, MetricsText};
 
 /// Longest duration of a sync that is no problem.

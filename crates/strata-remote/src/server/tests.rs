@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use super::disconnected_recordings::PARKED;
 use super::*;
 use crate::testing::Scratch;
+use strata_model::Uuid;
 
 const RECORDING: Uuid = Uuid([9; 16]);
 

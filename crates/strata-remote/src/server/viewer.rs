@@ -59,8 +59,8 @@ impl From<io::Error> for ViewEnd {
     }
 }
 
-/// Returns what a viewer is told if a file of the recording cannot be read or sent. It does not come again in vain, but does if
-/// the file makes no sense: it is being written, and may have been looked at in between.
+/// Returns the end of a connection for which a file of the recording cannot be read. The viewer may connect again if the
+/// file was incomplete, since the recorder may have been writing it at that moment; otherwise the recording is refused.
 fn unreadable(error: &io::Error) -> ViewEnd {
     let why = format!("the recording cannot be shown: {error}");
     let is_half = [ErrorKind::InvalidData, ErrorKind::UnexpectedEof].contains(&error.kind());

@@ -1,0 +1,175 @@
+//! State that all threads of a relay share: its folder and limits, who is connected, and figures for monitors.
+//!
+//! The [`Registry`] is behind a lock that is held for moments. Files that a change of it closes are returned, and closed
+//! after the lock is released. Counters of connections are atomics, so that a new connection is refused without the lock.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rustls::ServerConfig;
+use strata_collect::Directory;
+use strata_model::Uuid;
+
+use super::disconnected_recordings::DisconnectedRecordings;
+use super::limits::Limits;
+use super::wall_clock::WallClock;
+use crate::disk_sync::Durable;
+use crate::event::Log;
+use crate::memory::Memory;
+use crate::recording_writer::{ClosedRecording, RecordingWriter};
+
+/// Figures about recordings that have ended, for monitors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EndedFigures {
+    /// Recordings that the command has not taken yet.
+    pub(super) waiting: u64,
+    pub(super) delivered: u64,
+    /// Failed attempts.
+    pub(super) failed: u64,
+    pub(super) removed: u64,
+    pub(super) removed_bytes: u64,
+}
+
+/// State that all threads of a relay share.
+pub(super) struct Shared {
+    pub(super) root: Directory,
+    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) limits: Limits,
+    pub(super) log: Box<Log>,
+    pub(super) registry: Mutex<Registry>,
+    /// Signalled when a connection has ended.
+    pub(super) left: Condvar,
+    pub(super) is_stopping: AtomicBool,
+    /// Descriptor that becomes readable when the relay is stopped.
+    pub(super) stop: OwnedFd,
+    pub(super) greeting: AtomicU64,
+    pub(super) connections: AtomicU64,
+    /// Forces files to the disk; `None` if the relay does not force files.
+    pub(super) durable: Option<Arc<Durable>>,
+    pub(super) memory: Arc<Memory>,
+    /// Number of connections that were refused.
+    pub(super) refused: AtomicU64,
+    /// All hosts' times are in this one.
+    pub(super) wall: WallClock,
+    /// What became of recordings that have ended.
+    pub(super) kept: Mutex<EndedFigures>,
+    /// The last failure to write, and its time.
+    pub(super) failed: Mutex<Option<(Instant, String)>>,
+    /// Number of viewers.
+    pub(super) viewers: AtomicU64,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(durable) = &self.durable {
+            durable.end();
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Registry {
+    pub(super) hosts: HashMap<String, Host>,
+    /// Number of connections whose first message has not arrived, by address.
+    pub(super) greeting: HashMap<IpAddr, u64>,
+    /// All recorders, by host and recording.
+    pub(super) recorders: HashMap<Key, Connected>,
+    pub(super) parked: DisconnectedRecordings<ClosedRecording>,
+}
+
+impl Registry {
+    /// Returns true if the recorder of this recording is connected, or may come again at any moment. One whose UUID is not
+    /// known counts as such.
+    pub(super) fn has_recorder(&self, host: &str, recording: Option<Uuid>) -> bool {
+        let Some(recording) = recording else {
+            return self.recorders.keys().any(|key| key.0 == host);
+        };
+        let key = (host.to_owned(), recording);
+        self.recorders.contains_key(&key) || self.parked.contains(&key)
+    }
+}
+
+/// Host and UUID of a recording.
+pub(super) type Key = (String, Uuid);
+
+/// The connection of a recorder.
+pub(super) struct Connected {
+    pub(super) socket: TcpStream,
+    /// Time of the oldest message that is not acknowledged.
+    pub(super) waiting_since: Option<Instant>,
+}
+
+/// Resources of the relay that one host uses.
+#[derive(Default)]
+pub(super) struct Host {
+    /// Size of the host's files, including those from before the relay's start \[byte\].
+    pub(super) bytes: u64,
+    pub(super) connections: u64,
+    /// Bytes and messages that were received since the relay was started.
+    pub(super) written: u64,
+    pub(super) messages: u64,
+    /// Event records that the host's recorders have discarded since then, as counted by packets.
+    pub(super) discarded: u64,
+    /// Time of the last message.
+    pub(super) heard: Option<Instant>,
+    /// Number of connections that ended before their recording did.
+    pub(super) breaks: u64,
+}
+
+/// Progress of a recording: bytes and discarded records since its folder was opened, and number of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) bytes: u64,
+    pub(super) messages: u64,
+    pub(super) discarded: u64,
+}
+
+impl Progress {
+    pub(super) fn of(received: &RecordingWriter) -> Progress {
+        let (bytes, messages) = (received.bytes(), received.next());
+        Progress { bytes, messages, discarded: received.discarded() }
+    }
+}
+
+impl Shared {
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many syncs have failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.durable.as_ref().map_or(0, |durable| durable.failures())
+    }
+
+    /// Notes that this recording has messages that are not acknowledged, or that it has none.
+    pub(super) fn set_waiting(&self, key: &Key, is_waiting: bool) {
+        if let Some(recorder) = self.registry().recorders.get_mut(key) {
+            recorder.waiting_since =
+                is_waiting.then(|| recorder.waiting_since.unwrap_or_else(Instant::now));
+        }
+    }
+
+    /// Keeps the folders of a recording locked for a while.
+    pub(super) fn park(&self, key: &Key, parked: ClosedRecording) {
+        let (descriptors, most) = (parked.descriptors(), self.limits.host_connections);
+        let closed = self.registry().parked.insert(key.clone(), (parked, descriptors), most);
+        // Files are closed without the lock.
+        drop(closed);
+    }
+
+    /// Forgets recordings whose recorder has not come again in time.
+    pub(super) fn look_at_parked(&self, now: Instant) {
+        let old = self.registry().parked.remove_old(now);
+        // Files are closed without the lock.
+        drop(old);
+    }
+
+    pub(super) fn with_host<T>(&self, name: &str, change: impl FnOnce(&mut Host) -> T) -> T {
+        let mut registry = self.registry();
+        change(registry.hosts.entry(name.to_owned()).or_default())
+    }
+}
