@@ -7,15 +7,21 @@
 //! Mine::processes(world)                        at the end of a pass                     analyze --mine
 //! ```
 //!
-//! A trace of Strata's says which process was the recorder, and whether it recorded a command. The process that the
-//! recorder started is the command. Its descendants are known from forks. For processes that existed when a trace
-//! began, the state dump says the parents, so this also works for a later part of a rotated trace. System calls are
-//! recorded of the command's threads only, so they identify threads whose fork is not in the trace. The trace of a
-//! single process belongs to the command if nothing else was recorded, or if that process is one of the command's.
+//! A trace of Strata's says which process was the recorder, and whether it recorded a command. The process that
+//! the recorder started is the command. Its descendants are known from forks. For processes that existed when a
+//! trace began, the state dump says the parents, so this also works for a later part of a rotated trace. System
+//! calls are recorded of the command's threads only, so they identify threads whose fork is not in the trace. The
+//! trace of a single process belongs to the command if nothing else was recorded, or if that process is one of
+//! the command's.
 //!
 //! Numbers of threads are used again, so that ownership has times: a number may be the command's for a while, and
 //! then that of another program. A record is also the command's if it is *about* one of its threads, such as the
 //! switch that gives it a CPU.
+//!
+//! The statements of all parts of all streams are collected first and then sorted by time: they come from workers
+//! in any order, and a child's first record may be in another stream than its fork. A forged trace can name
+//! itself its own ancestor, so the search for ancestors ends after `PARENTS_MAX` steps, and more than `FACTS_MAX`
+//! statements are an error ([`MineError::TooMany`]).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

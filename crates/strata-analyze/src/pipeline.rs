@@ -5,15 +5,31 @@
 //!          └─ worker: slice 1 ─┘
 //! ```
 //!
-//! Each worker takes the next slice of time. The worker whose slice is being written passes its text on at once. The
-//! others keep their text until it is their turn, up to a limit of chunks.
+//! Each worker takes the next slice of time. The worker whose slice is being written passes its text on at once.
+//! The others keep their text until it is their turn, up to a limit of chunks.
 //!
-//! A slice is no smaller than its packets. If packets are large, the text of a slice is more than may wait. All workers
-//! then render the slice together: each reads all of it, which is little of the work, and renders its share of the
-//! blocks of event records.
+//! A slice is no smaller than its packets. If packets are large, the text of a slice is more than may wait. All
+//! workers then render the slice together: each reads all of it, which is little of the work, and renders its
+//! share of the blocks of event records.
 //!
-//! At the first record of a slice or block, the time since the previous record is unknown. It is filled in when the
-//! texts are joined.
+//! At the first record of a slice or block, the time since the previous record is unknown. It is filled in when
+//! the texts are joined.
+//!
+//! # Three ways to render
+//! - One thread (`RenderWorker::alone`): if one is asked for, if the number of records is limited, or if a record
+//!   is shown with what all earlier ones say (loaded objects, other clocks).
+//! - Several workers (`together`) and the caller's thread, which writes ([`ChunkWriter`]) and is the only one
+//!   that calls `sink`.
+//! - [`FollowRenderer`] for a trace that is being recorded: the caller gives it records as they come, and it
+//!   shows what can no longer change.
+//!
+//! The text does not depend on the number of workers: tests compare it.
+//!
+//! # Ends
+//! `sink` ends the job by `Break`, and [`Job::stop`] is asked now and then. Workers that wait for room in the
+//! queue are then woken. After the last wanted record, calls that are open may still get their ends, from up to
+//! `CLOSING` further records. Damage of the trace is not an error: it is passed to `sink` as a [`Remark`], at the
+//! place of the text where it belongs.
 
 mod chunk;
 mod live;

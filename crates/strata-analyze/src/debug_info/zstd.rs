@@ -1,5 +1,5 @@
-//! Decompresses Zstandard (RFC 8878) into a buffer whose size is known, as sections of ELF files have it. The input
-//! is not trusted: each read, table and copy is checked, and the caller counts the work.
+//! Decompresses Zstandard (RFC 8878) into a buffer whose size is known, as sections of ELF files have it. The
+//! input is not trusted: each read, table and copy is checked, and the caller counts the work.
 //!
 //! ```text
 //! frame: header, blocks
@@ -8,15 +8,17 @@
 //!       sequence: take so many literals, then copy so many bytes from so far back
 //! ```
 //!
-//! The numbers of sequences are coded by three finite state codes ([`States`]): for the length of literals, for the
-//! distance and for the length of the match. A [`State`] stands for a code and says how many bits choose the next
-//! state. Their bits are read from the last one back ([`Backwards`]), since the coder wrote them in that direction.
-//! Tables, Huffman code and the last three distances stay from block to block ([`Memory`]).
+//! The numbers of sequences are coded by three finite state codes ([`States`]): for the length of literals, for
+//! the distance and for the length of the match. A [`State`] stands for a code and says how many bits choose the
+//! next state. Their bits are read from the last one back ([`Backwards`]), since the coder wrote them in that
+//! direction. Tables, Huffman code and the last three distances stay from block to block ([`Memory`]).
 //!
 //! Not supported, since ELF files have none: dictionaries, and frames larger than the section says. Checksums of
 //! frames are not compared: the result is checked by who parses it.
 //!
-//! [`unpack`] is the only entry. It returns a short text on failure, to be put after "it cannot be decompressed: ".
+//! [`unpack`] is the only entry. It returns a short text on failure, to be put after "it cannot be decompressed:
+//! ". It neither allocates by sizes that the input gives, nor writes beyond the buffer, which the caller has
+//! sized by the section's header. The tests unpack what the reference implementation has packed.
 
 /// The begin of a frame, and of a frame that is skipped (its lowest four bits are any).
 const FRAME: u32 = 0xfd2f_b528;

@@ -1,5 +1,5 @@
-//! The report on connections: who is connected to whom, what was sent and received, how long it took to connect, what
-//! had to be sent again, and packets that the kernel has dropped.
+//! The report on connections: who is connected to whom, what was sent and received, how long it took to connect,
+//! what had to be sent again, and packets that the kernel has dropped.
 //!
 //! ```text
 //! inet_sock_set_state ──▶ a connection begins, is established, ends      ┐
@@ -9,12 +9,20 @@
 //! ```
 //!
 //! The kernel reuses the memory of a socket, so a connection is known from the record with which it begins until
-//! another one begins at the same address: records may still follow its end. When it is replaced it is added to the row
-//! that it belongs to, so that a trace of many short connections needs memory for those of a time only.
+//! another one begins at the same address: records may still follow its end. When it is replaced it is added to
+//! the row that it belongs to, so that a trace of many short connections needs memory for those of a time only.
 //!
-//! Whose a connection is: of the one that connects, the thread that ran when it began. What is accepted begins in an
-//! interrupt, in whatever thread that hits. It belongs to whom the listening socket belongs, if the trace has its begin and no
-//! other process listens at this port; else to the first thread that sends, receives or closes.
+//! Whose a connection is: of the one that connects, the thread that ran when it began. What is accepted begins in
+//! an interrupt, in whatever thread that hits. It belongs to whom the listening socket belongs, if the trace has
+//! its begin and no other process listens at this port; else to the first thread that sends, receives or closes.
+//!
+//! What became of a connection ([`Fate`]) follows from the states that it leaves: a connection that leaves
+//! `SYN_SENT` without having been established was refused (a reset came) or unanswered, and which end closed
+//! first is the difference between `FIN_WAIT1` and `CLOSE_WAIT`.
+//!
+//! [`NetworkCounter`] is an [`Observer`] of one pass; it asks for records only, since it needs no states of
+//! threads. Its tables are bounded (`CONNECTIONS_MAX`, `ROWS_MAX`), and what had no room is counted in the
+//! report.
 //!
 //! Source: `include/trace/events/{sock,tcp,skb}.h` of Linux; the states are those of `include/net/tcp_states.h`.
 

@@ -7,16 +7,21 @@
 //!                                names and descriptors' files, by thread
 //! ```
 //!
-//! A mark ([`MarkAction`]) is a place in a unit's text at which the worker did not know something: who the thread is,
-//! which file a descriptor is, that a call is still open, that an exit has no entry in this unit. The joiner sees all
-//! units in order, so it knows the latest name, and the call that an exit ends.
+//! A mark ([`MarkAction`]) is a place in a unit's text at which the worker did not know something: who the thread
+//! is, which file a descriptor is, that a call is still open, that an exit has no entry in this unit. The joiner
+//! sees all units in order, so it knows the latest name, and the call that an exit ends.
 //!
-//! A call's line stands where the call began, and is complete when its end is known. All later text waits for that,
-//! but not longer than [`WAIT`] event records. A call that ends later gets a line of its own for its end. With traces
-//! that are being recorded, [`Joiner::end_older`] shows calls after a time, whatever comes.
+//! A call's line stands where the call began, and is complete when its end is known. All later text waits for
+//! that, but not longer than [`WAIT`] event records. A call that ends later gets a line of its own for its end.
+//! With traces that are being recorded, [`Joiner::end_older`] shows calls after a time, whatever comes.
 //!
-//! One thread joins, while others make units. Memory is bounded by `WAIT`, [`TEXT_MAX`] and [`NAMES_MAX`]. Beyond the
-//! last of these, all names are forgotten and learnt again.
+//! ```text
+//! open call ── Close in a later unit ──▶ complete: the line with its result, and all text up to the next open call is shown
+//!           ── WAIT records, TEXT_MAX bytes, or end_older ──▶ shown as <unfinished ...>, kept in `cut_off` for a line of its own
+//! ```
+//!
+//! One thread joins, while others make units. Memory is bounded by `WAIT`, [`TEXT_MAX`] and [`NAMES_MAX`]. Beyond
+//! the last of these, all names are forgotten and learnt again.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;

@@ -7,13 +7,19 @@
 //!          └─ other()  a row of its own                         finish(): rows ─▶ text and Unit
 //! ```
 //!
-//! A worker passes its records here in order. Each becomes a row: a complete line, or the line of a system call whose
-//! end is filled in when its exit comes. What a worker cannot know (the begin of a call in an earlier unit, a
-//! thread's name) becomes a mark in its [`Unit`], which `join.rs` completes in order.
+//! A worker passes its records here in order. Each becomes a row: a complete line, or the line of a system call
+//! whose end is filled in when its exit comes. What a worker cannot know (the begin of a call in an earlier unit,
+//! a thread's name) becomes a mark in its [`Unit`], which `join.rs` completes in order.
 //!
-//! - A call's line is held until its exit, another call of the same thread, or the end of the unit.
+//! - A call's line is held until its exit, another call of the same thread, or the end of the unit. Then it is
+//!   `Done`, `Abandoned` (its end is missing in the trace), or still `Open`, and the unit hands it to the joiner.
+//! - A record that the filter did not select may still be needed: the other end of a selected call is shown with
+//!   it, and names of threads and changes of descriptors are learnt from all records.
 //! - Only a bounded number of threads is known. Beyond it, all are forgotten, and calls lose their ends.
-//! - All of a unit's rows refer to one text by ranges, so that a row costs no allocation.
+//! - All of a unit's rows refer to one text by ranges, so that a row costs no allocation. What few calls have is
+//!   boxed ([`Extra`]).
+//!
+//! [`Short`] belongs to one thread, and nothing in it is shared: workers differ only in the slices that they get.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,8 +35,8 @@ use super::call_classes::{
 };
 use super::call_result;
 use super::completion_key::ThreadOrCpu;
-use super::deferrable_fields::Unread;
 use super::deferred_arguments::{self, Deferrable};
+use super::line_row::{CallState, Extra, ShortRow, ShortRowKind};
 use super::text_unit::{Close, Hole, MarkAction, UnfinishedCall, Unit, UnitLine, UnitMark};
 use super::thread_column::{self, Comm};
 use super::values::ShortValues;
@@ -56,52 +62,6 @@ struct KnownThread {
     open: Option<u32>,
     /// The number of the last unit in which the thread began a call.
     begun: u64,
-}
-
-/// The kind of a row.
-#[derive(Debug)]
-enum ShortRowKind {
-    /// A complete line.
-    Line,
-    /// A line for both ends of a system call.
-    Call { key: ThreadOrCpu, id: CallNumber, time: Option<i64>, state: CallState },
-    /// A mark that has no text.
-    Mark(MarkAction),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CallState {
-    /// The call has not ended.
-    Open,
-    /// The call has ended.
-    Done,
-    /// The end of the call is missing: the thread has begun another call since.
-    Abandoned,
-}
-
-/// Properties that few calls have.
-#[derive(Debug, Default)]
-struct Extra {
-    unread: Vec<Unread>,
-    paths: Vec<(usize, i32)>,
-    program: Option<Comm>,
-    /// True if the call's first argument that is a text is the program to execute.
-    executes: bool,
-    deferrable: Option<Arc<Deferrable>>,
-}
-
-/// A line, or a mark between two lines.
-#[derive(Debug)]
-struct ShortRow {
-    text: Range<usize>,
-    hole: Hole,
-    result: Range<usize>,
-    event: u64,
-    is_shown: bool,
-    kind: ShortRowKind,
-    extra: Option<Box<Extra>>,
-    /// The thread's name after the call, if the call executes another program.
-    program: Option<Comm>,
 }
 
 /// The selection of a record.

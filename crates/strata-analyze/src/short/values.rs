@@ -5,11 +5,22 @@
 //!                   └─ places in this text: arguments not recorded yet (`unread`), descriptors (`descriptors`)
 //! ```
 //!
-//! Names of structures and empty parts are left out. An integer has the base that its class prefers, flags and
-//! enumerations have their labels, the address of a socket is shown as `127.0.0.1:80`.
+//! | field | text |
+//! |---|---|
+//! | integer | in the base that its class prefers |
+//! | flags, enumeration | the labels: `O_RDONLY\|O_CLOEXEC`; bits without a label as one number behind them |
+//! | text, bytes | in quotes with escapes; `0x` and digits |
+//! | structure, array | braces or brackets without the structure's name; an empty part is left out |
+//! | variant, optional | the chosen option without its name; `none` |
+//! | socket's address | `127.0.0.1:80`, by the family that was visited before it |
 //!
 //! Two things are not known when an entry is written: arguments that a later record has, and the files of
 //! descriptors. For them, the places in the text are kept, and `lines.rs` and `join.rs` put the text there later.
+//! An argument was not in memory if its value is one that stands for that, such as an address in the place of a
+//! path; only fields that a later record can have ([`DeferrableField`]) are looked at.
+//!
+//! Values come from the trace and may be anything. Texts are escaped here, so that no control character reaches a
+//! terminal.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,7 +1,14 @@
 //! Counts of what is in traces, how it is spread over time, and what is missing.
 //!
-//! [`count()`] goes through all packets of a [`Reader`](strata_ctf::read::Reader) once, on a given number of threads.
-//! It reads the headers of records and no other fields.
+//! [`count()`] goes through all packets of a [`Reader`](strata_ctf::read::Reader) once, on a given number of
+//! threads. It reads the headers of records and no other fields.
+//!
+//! ```text
+//! packets of one stream ── packet_counter: records by class, gaps by sequence number and counters ─┐ on each worker
+//!                                                         timeline: records in columns of time    ─┤
+//!                          totals: streams ─▶ traces ─▶ all ◀──────────────────────────────────────┘ then added up
+//!                          losses: when records or packets are missing
+//! ```
 //!
 //! ```no_run
 //! use strata_analyze::stats::{count, Options};
@@ -17,6 +24,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! `strata stats` prints it. A place that cannot be read is in [`Stats::damage`] and ends nothing: what is around
+//! it is counted.
 
 mod count;
 mod losses;
