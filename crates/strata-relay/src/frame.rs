@@ -20,6 +20,9 @@ pub(crate) const HEADER_BYTES: usize = 12;
 /// \[byte\].
 pub const FRAME_BYTES_MAX: usize = (16 << 20) + 4096;
 
+/// Missing bytes of a frame from which on they are read by themselves \[byte\].
+const LARGE_BYTES: usize = 16 << 10;
+
 /// Reason why bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameProblem {
@@ -47,18 +50,50 @@ impl std::error::Error for FrameProblem {}
 /// Reassembles frames from the bytes that arrive.
 #[derive(Debug, Default)]
 pub struct Frames {
+    /// Bytes that have arrived, and behind them space for more.
     buffer: Vec<u8>,
+    /// Begin and end of the bytes that have arrived and were not returned.
     taken: usize,
+    end: usize,
 }
 
 impl Frames {
     /// Appends bytes that have arrived.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.taken > 0 {
-            self.buffer.drain(..self.taken);
-            self.taken = 0;
+        let space = self.space(bytes.len());
+        space.get_mut(..bytes.len()).unwrap_or_default().copy_from_slice(bytes);
+        self.filled(bytes.len());
+    }
+
+    /// Returns space for `bytes` bytes that are about to arrive. [`Frames::filled`] then says how many have.
+    pub fn space(&mut self, bytes: usize) -> &mut [u8] {
+        if self.taken == self.end {
+            (self.taken, self.end) = (0, 0);
         }
-        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() - self.end < bytes {
+            self.buffer.copy_within(self.taken..self.end, 0);
+            (self.taken, self.end) = (0, self.end - self.taken);
+            let more = self.end + bytes;
+            if self.buffer.len() < more {
+                self.buffer.resize(more, 0);
+            }
+        }
+        &mut self.buffer[self.end..self.end + bytes]
+    }
+
+    /// Notes that the first `bytes` bytes of [`Frames::space`] have arrived.
+    pub fn filled(&mut self, bytes: usize) {
+        self.end = self.buffer.len().min(self.end + bytes);
+    }
+
+    /// Returns how many bytes the next read should take: all that is missing of a large frame, and the header of the next one, so
+    /// that nothing has to be moved; otherwise `most`.
+    #[must_use]
+    pub fn wanted(&self, most: usize) -> usize {
+        match self.coming().map(|bytes| bytes.saturating_sub(self.held())) {
+            Some(missing) if missing >= LARGE_BYTES => missing + HEADER_BYTES,
+            _ => most,
+        }
     }
 
     /// Returns kind and payload of the next whole frame; `None` if more bytes have to arrive first.
@@ -66,7 +101,7 @@ impl Frames {
     /// # Errors
     /// The next bytes are no frame. They stay the next ones.
     pub fn next_frame(&mut self) -> Result<Option<(u16, &[u8])>, FrameProblem> {
-        let rest = self.buffer.get(self.taken..).unwrap_or_default();
+        let rest = self.rest();
         let known = rest.len().min(MAGIC.len());
         if rest[..known] != MAGIC[..known] {
             return Err(FrameProblem::NoFrame);
@@ -81,8 +116,12 @@ impl Frames {
         let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= FRAME_BYTES_MAX);
         let bytes = bytes.ok_or(FrameProblem::TooLarge(length))?;
         let begin = self.taken + HEADER_BYTES;
-        let Some(payload) = self.buffer.get(begin..begin + bytes) else { return Ok(None) };
-        self.taken = begin + bytes;
+        let end = begin + bytes;
+        if end > self.end {
+            return Ok(None);
+        }
+        let Some(payload) = self.buffer.get(begin..end) else { return Ok(None) };
+        self.taken = end;
         Ok(Some((u16::from_le_bytes([kind_low, kind_high]), payload)))
     }
 
@@ -90,36 +129,40 @@ impl Frames {
     /// Returns the number of skipped bytes.
     pub fn pass(&mut self) -> usize {
         let from = self.taken;
-        let rest = self.buffer.get(from + 1..).unwrap_or_default();
+        let rest = self.rest().get(1..).unwrap_or_default();
         let is_begin = |at: &usize| {
             let known = (rest.len() - at).min(MAGIC.len());
             rest[*at..*at + known] == MAGIC[..known]
         };
         let next = (0..rest.len()).find(is_begin).unwrap_or(rest.len());
-        self.taken = (from + 1 + next).min(self.buffer.len());
+        self.taken = (from + 1 + next).min(self.end);
         self.taken - from
     }
 
     /// Returns the size of the frame that is arriving, with its header, once the header is there \[byte\].
     #[must_use]
     pub fn coming(&self) -> Option<usize> {
-        let rest = self.buffer.get(self.taken..)?;
-        let length = rest.get(8..HEADER_BYTES)?.first_chunk()?;
+        let length = self.rest().get(8..HEADER_BYTES)?.first_chunk()?;
         let bytes = usize::try_from(u32::from_le_bytes(*length)).ok()?;
         (bytes <= FRAME_BYTES_MAX).then_some(HEADER_BYTES + bytes)
     }
 
     /// Releases unused memory beyond `most` bytes.
     pub fn shrink(&mut self, most: usize) {
-        self.buffer.drain(..self.taken);
-        self.taken = 0;
-        self.buffer.shrink_to(most);
+        self.buffer.copy_within(self.taken..self.end, 0);
+        (self.taken, self.end) = (0, self.end - self.taken);
+        self.buffer.truncate(self.end.max(most));
+        self.buffer.shrink_to_fit();
     }
 
     /// Returns the number of bytes that are held.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.buffer.len() - self.taken
+        self.end - self.taken
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.taken..self.end).unwrap_or_default()
     }
 }
 
@@ -155,6 +198,46 @@ mod tests {
             assert_eq!(found, [(1, b"abc".to_vec()), (2, vec![]), (3, vec![7; 1000])], "{step}");
             assert_eq!(frames.held(), 0);
         }
+    }
+
+    #[test]
+    fn frames_that_are_read_in_place_are_those_that_were_sent() {
+        let large =
+            |byte: u8| frame(u16::from(byte), &vec![byte; 30_000 + 5000 * usize::from(byte)]);
+        let small = |byte: u8| frame(u16::from(byte), &[byte; 7]);
+        let sent = [large(1), small(2), small(3), large(4), large(5), small(6), large(7)].concat();
+        // What arrives by one read: as much as is wanted, or less.
+        for most in [1, 100, 40_000, usize::MAX] {
+            let (mut frames, mut found, mut at) = (Frames::default(), Vec::new(), 0);
+            while at < sent.len() {
+                let wanted = frames.wanted(64 << 10);
+                let bytes = wanted.min(most).min(sent.len() - at);
+                frames.space(wanted)[..bytes].copy_from_slice(&sent[at..at + bytes]);
+                frames.filled(bytes);
+                at += bytes;
+                while let Some((kind, payload)) = frames.next_frame().unwrap() {
+                    assert!(payload.iter().all(|byte| u16::from(*byte) == kind), "{kind}");
+                    found.push((kind, payload.len()));
+                }
+                // No more than one frame, and what one read takes.
+                assert!(frames.buffer.len() <= 65_012 + (64 << 10) + 2 * HEADER_BYTES);
+            }
+            let bytes = [35_000, 7, 7, 50_000, 55_000, 7, 65_000];
+            assert_eq!(found, (1..=7).zip(bytes).collect::<Vec<_>>(), "{most}");
+            assert_eq!(frames.held(), 0);
+        }
+    }
+
+    #[test]
+    fn large_frame_is_read_to_its_end_and_no_further_than_the_next_header() {
+        let mut frames = Frames::default();
+        assert_eq!(frames.wanted(100), 100);
+        frames.push(&frame(1, &[7; 100_000])[..50_000]);
+        assert_eq!(frames.wanted(100), 50_012 + HEADER_BYTES);
+        frames.push(&[7; 40_000]);
+        assert_eq!(frames.wanted(100), 100);
+        frames.shrink(10);
+        assert_eq!((frames.buffer.len(), frames.held()), (90_000, 90_000));
     }
 
     #[test]

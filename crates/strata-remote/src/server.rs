@@ -96,6 +96,8 @@ const SYNC_BYTES: u64 = 8 << 20;
 const READ_BYTES: usize = 128 << 10;
 /// Largest message that needs no part of the shared memory \[byte\].
 const OWN_BYTES: usize = 128 << 10;
+/// Time for which a connection that says nothing keeps the memory of its last message.
+const KEEP_MEMORY: Duration = Duration::from_millis(500);
 /// Longest time that a message may take while other connections wait for memory.
 const MESSAGE: Duration = Duration::from_secs(60);
 /// The most connections whose first message has not arrived, in total and from one address.
@@ -698,17 +700,17 @@ fn receive(
     };
     connection.send_short(&[resume.encode(), ping].concat())?;
     let key = (open.host.clone(), open.recording);
-    let mut buffer = vec![0; READ_BYTES];
     let (mut heard, mut asked) = (Instant::now(), Instant::now());
     let (mut acknowledged, mut counted) = (received.next(), Progress::of(received));
     let (mut noted_bytes, mut synced_bytes) = (0, 0);
     let (mut synced, mut part) = (Instant::now(), None::<Part>);
     loop {
-        let came = connection.receive(&mut buffer)?;
+        let wanted = frames.wanted(READ_BYTES);
+        let came = connection.receive(frames.space(wanted))?;
         let came_ns = clock_ns(ClockId::Monotonic);
         if let Some(bytes) = came {
             heard = Instant::now();
-            frames.push(buffer.get(..bytes).unwrap_or_default());
+            frames.filled(bytes);
         }
         let mut is_next = false;
         // Some may have come with the first message, and count although the connection has ended.
@@ -748,7 +750,8 @@ fn receive(
                 let why = "its message takes too long, and others wait for memory";
                 return Err(End::Broken(why.to_owned()));
             }
-            (None, Some(_)) if came.is_none() || shared.memory.look().1 > 0 => {
+            // It is likely to be needed again, and new memory costs as much as copying into it.
+            (None, Some(_)) if heard.elapsed() >= KEEP_MEMORY || shared.memory.look().1 > 0 => {
                 frames.shrink(OWN_BYTES);
                 part = None;
             }
@@ -795,11 +798,9 @@ fn receive(
                 return Err(io::Error::from(ErrorKind::TimedOut).into());
             }
             let is_waiting = received.next() != acknowledged;
-            connection.wait(
-                Until::Readable,
-                None,
-                if is_waiting { left.min(PING) } else { PING },
-            )?;
+            let pause = if is_waiting { left.min(PING) } else { PING };
+            let pause = if part.is_some() { pause.min(KEEP_MEMORY) } else { pause };
+            connection.wait(Until::Readable, None, pause)?;
         }
         debug_assert!(frames.held() <= FRAME_BYTES_MAX + READ_BYTES);
     }
