@@ -52,6 +52,18 @@ impl Body<'_> {
         }
     }
 
+    /// Appends the records to `out`.
+    ///
+    /// # Errors
+    /// The ring's memory cannot be read, or there is no memory for them.
+    pub fn copy_to(&self, out: &mut Vec<u8>) -> Result<(), strata_ring::Error> {
+        match self {
+            Body::Bytes(bytes) => out.extend_from_slice(bytes),
+            Body::Packet(packet, from) => packet.copy_to(*from, out)?,
+        }
+        Ok(())
+    }
+
     /// Writes `header` and the records to `file` at offset `at`. Returns the number of written bytes.
     ///
     /// # Errors

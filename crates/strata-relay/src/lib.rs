@@ -42,8 +42,8 @@ pub use guest_metadata::{
     in_host_time, in_host_time_again, uuid_of, DescribeProblem, Entry, METADATA_BYTES_MAX,
 };
 pub use message::{
-    CounterPair, FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf, NAME_BYTES_MAX,
-    PAGE_BYTES, VERSION,
+    packet_frame, CounterPair, FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf,
+    NAME_BYTES_MAX, PAGE_BYTES, VERSION,
 };
 pub use offset_bounds::{Bound, Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
 pub use offset_line::{Known, Line};

@@ -29,7 +29,7 @@ use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_model::Uuid;
 
-use crate::frame::header;
+use crate::frame::{header, HEADER_BYTES as FRAME_HEADER_BYTES};
 
 /// Version of this protocol.
 pub const VERSION: u32 = 5;
@@ -489,11 +489,23 @@ fn is_stream(name: &str) -> bool {
     is_own && name.len() <= 64 && name.bytes().all(is_allowed)
 }
 
-/// A payload that is being written.
-#[derive(Default)]
-pub(crate) struct Out(pub(crate) Vec<u8>);
+/// A frame that is being written: space for its header, and the payload so far.
+pub(crate) struct Out(Vec<u8>);
+
+impl Default for Out {
+    fn default() -> Out {
+        Out::within(Vec::new())
+    }
+}
 
 impl Out {
+    /// Begins a frame in the memory of `buffer`, whose content is overwritten.
+    fn within(mut buffer: Vec<u8>) -> Out {
+        buffer.clear();
+        buffer.extend_from_slice(&header(0, 0));
+        Out(buffer)
+    }
+
     pub(crate) fn number(&mut self, bytes: &[u8]) -> &mut Out {
         self.0.extend_from_slice(bytes);
         self
@@ -511,9 +523,32 @@ impl Out {
         self.0.extend_from_slice(packet.body);
     }
 
-    pub(crate) fn framed(self, kind: u16) -> Vec<u8> {
-        [&header(kind, self.0.len())[..], &self.0].concat()
+    pub(crate) fn framed(mut self, kind: u16) -> Vec<u8> {
+        let header = header(kind, self.0.len() - FRAME_HEADER_BYTES);
+        self.0[..FRAME_HEADER_BYTES].copy_from_slice(&header);
+        self.0
     }
+}
+
+/// Encodes [`FromGuest::Packet`] as a frame in the memory of `buffer`, whose content is overwritten. `body` appends the records, which
+/// are copied only once this way; `header` gets their size.
+///
+/// # Errors
+/// What `body` returns.
+pub fn packet_frame<E>(
+    buffer: Vec<u8>,
+    (id, stream, upto): (u32, u32, u64),
+    header: Header,
+    body: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
+    let mut out = Out::within(buffer);
+    out.number(&id.to_le_bytes()).number(&stream.to_le_bytes()).number(&upto.to_le_bytes());
+    let at = out.0.len();
+    out.number(&[0; HEADER_BYTES]);
+    body(&mut out.0)?;
+    let bytes = (out.0.len() - at - HEADER_BYTES) as u64;
+    out.0[at..at + HEADER_BYTES].copy_from_slice(&header.with_content_bytes(bytes).encode());
+    Ok(out.framed(PACKET))
 }
 
 impl ToGuest {
@@ -624,6 +659,20 @@ mod tests {
             let (kind, payload) = frames.next_frame().unwrap().unwrap();
             assert_eq!(ToGuest::decode(kind, payload), Ok(sent));
         }
+    }
+
+    #[test]
+    fn packet_that_is_copied_into_its_frame_is_the_same_message() {
+        let PacketBytes { header, body } = packet(b"records");
+        let sent = FromGuest::Packet { id: 1, stream: 3, upto: 8, packet: packet(body) };
+        let copy = |out: &mut Vec<u8>| -> Result<(), ()> {
+            out.extend_from_slice(body);
+            Ok(())
+        };
+        let header = header.with_content_bytes(0);
+        let frame = packet_frame(vec![9; 500], (1, 3, 8), header, copy);
+        assert_eq!(frame, Ok(sent.encode()));
+        assert_eq!(packet_frame(Vec::new(), (1, 3, 8), header, |_| Err("gone")), Err("gone"));
     }
 
     #[test]

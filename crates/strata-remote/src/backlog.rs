@@ -7,7 +7,12 @@ use std::sync::Arc;
 use crate::spool::{Piece, Spool};
 
 /// An encoded message.
-pub(crate) type Frame = Arc<[u8]>;
+pub(crate) type Frame = Arc<Vec<u8>>;
+
+/// Smallest memory of a message that is kept for another one \[byte\].
+const SPARE_MIN: usize = 64 << 10;
+/// The most memory that is kept for messages to come \[byte\].
+const SPARE_MAX: usize = 4 << 20;
 
 /// Place of a message.
 #[derive(Debug)]
@@ -29,6 +34,9 @@ pub(crate) struct Backlog {
     spool: Option<Spool>,
     /// Bytes in memory above which messages go to the spool \[byte\].
     memory: usize,
+    /// Memory of messages that were acknowledged, for messages to come: new memory costs as much as the copy into it.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
 }
 
 impl Backlog {
@@ -41,7 +49,12 @@ impl Backlog {
     pub(crate) fn push(&mut self, frame: Frame) {
         let spool = self.spool.as_mut().filter(|_| self.bytes + frame.len() > self.memory);
         let place = match spool.and_then(|spool| spool.push(&frame)) {
-            Some(piece) => Place::Spool(piece),
+            Some(piece) => {
+                if let Ok(buffer) = Arc::try_unwrap(frame) {
+                    self.keep(buffer);
+                }
+                Place::Spool(piece)
+            }
             None => {
                 self.bytes += frame.len();
                 Place::Memory(frame)
@@ -86,11 +99,33 @@ impl Backlog {
         is_possible
     }
 
+    /// Returns memory for a message that is about to be written, with any content.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        let buffer = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= buffer.capacity();
+        buffer
+    }
+
+    /// Keeps the memory of a message that is not needed any more, if it is worth it.
+    fn keep(&mut self, buffer: Vec<u8>) {
+        let bytes = buffer.capacity();
+        if bytes >= SPARE_MIN && bytes <= SPARE_MAX - self.spare_bytes {
+            self.spare_bytes += bytes;
+            self.spare.push(buffer);
+        }
+    }
+
     fn drop_before(&mut self, next: u64) {
         while self.first < next {
             let Some(place) = self.frames.pop_front() else { return };
             match place {
-                Place::Memory(frame) => self.bytes -= frame.len(),
+                Place::Memory(frame) => {
+                    self.bytes -= frame.len();
+                    // One that is being sent once more stays with its sender.
+                    if let Ok(buffer) = Arc::try_unwrap(frame) {
+                        self.keep(buffer);
+                    }
+                }
                 Place::Spool(piece) => {
                     if let Some(spool) = &mut self.spool {
                         spool.free(piece);
@@ -152,6 +187,28 @@ mod tests {
         assert_eq!((rest, backlog.messages()), (vec![3, 4], 2));
         assert!(!backlog.resume(2) && !backlog.resume(6));
         assert!(backlog.acknowledge(5) && backlog.bytes() == 0);
+    }
+
+    #[test]
+    fn memory_of_acknowledged_messages_is_used_again_up_to_its_limit() {
+        let mut backlog = Backlog::default();
+        let large = |byte: u8| Arc::new(vec![byte; SPARE_MAX / 4]);
+        for byte in 0..6 {
+            backlog.push(large(byte));
+            backlog.push(vec![byte; 10].into());
+        }
+        let sent: Vec<Frame> = std::iter::from_fn(|| backlog.take().unwrap()).collect();
+        let first = Arc::clone(&sent[0]);
+        drop(sent);
+        assert!(backlog.acknowledge(12));
+        // One of six is held elsewhere, and four are as much as is kept.
+        assert_eq!((backlog.spare.len(), backlog.spare_bytes), (4, SPARE_MAX));
+        assert_eq!(first[0], 0);
+        for left in (0..4).rev() {
+            assert_eq!(backlog.buffer().capacity(), SPARE_MAX / 4);
+            assert_eq!((backlog.spare.len(), backlog.spare_bytes), (left, left * SPARE_MAX / 4));
+        }
+        assert_eq!(backlog.buffer().capacity(), 0);
     }
 
     #[test]

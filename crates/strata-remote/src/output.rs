@@ -11,8 +11,8 @@ use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_ctf::progress_mark::ProgressMark;
 use strata_model::{Counts, Uuid};
 use strata_relay::{
-    CounterPair, FromGuest, FromRecorder, Open, PacketBytes, FRAME_BYTES_MAX, METADATA_BYTES_MAX,
-    REMOTE_VERSION,
+    packet_frame, CounterPair, FromGuest, FromRecorder, Open, PacketBytes, FRAME_BYTES_MAX,
+    METADATA_BYTES_MAX, REMOTE_VERSION,
 };
 
 use crate::relay_link::Link;
@@ -194,15 +194,20 @@ impl Sink for RemoteTrace {
     }
 
     fn append(&mut self, stream: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
-        let mut copied = Vec::new();
-        let body = body.in_memory(&mut copied);
-        let body = body.map_err(|source| Error::Ring { path: self.path.clone(), source })?;
+        let path = &self.path;
+        let mut bytes = 0;
         // The header is made for the bytes that were copied, whatever the producer writes at the same time.
-        let header = header.with_content_bytes(body.len() as u64);
-        let packet = PacketBytes { header, body };
-        self.say(FromGuest::Packet { id: self.id, stream, upto: 0, packet })?;
-        let (bytes, last) = self.streams.entry(stream).or_default();
-        *bytes += header.content_bits / 8;
+        self.link.say_packet(|buffer| {
+            packet_frame(buffer, (self.id, stream, 0), header, |out| {
+                let before = out.len();
+                let copied = body.copy_to(out);
+                copied.map_err(|source| Error::Ring { path: path.clone(), source })?;
+                bytes = (out.len() - before) as u64;
+                Ok(())
+            })
+        })?;
+        let (sent, last) = self.streams.entry(stream).or_default();
+        *sent += HEADER_BYTES as u64 + bytes;
         *last = header.sequence;
         Ok(())
     }

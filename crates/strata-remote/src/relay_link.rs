@@ -240,13 +240,38 @@ impl Link {
     /// # Errors
     /// [`Error::NoSpace`]: the backlog is full; try again. With any other error, nothing more is sent at all.
     pub(crate) fn say(&self, message: &FromRecorder<'_>) -> Result<(), Error> {
+        let mut state = self.wait_for_room()?;
+        state.backlog.push(message.encode().into());
+        drop(state);
+        self.wake();
+        Ok(())
+    }
+
+    /// Appends the message that `encode` writes into the memory that it is given. The thread that sends does not wait for it
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`Link::say`], or what `encode` returns.
+    pub(crate) fn say_packet(
+        &self,
+        encode: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, Error>,
+    ) -> Result<(), Error> {
+        let buffer = self.wait_for_room()?.backlog.buffer();
+        let frame = encode(buffer)?;
+        self.lock().backlog.push(frame.into());
+        self.wake();
+        Ok(())
+    }
+
+    /// Waits until there is room in the backlog, if it waits for that.
+    fn wait_for_room(&self) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = self.lock();
         loop {
             if let Some(why) = &state.failure {
                 return Err(self.error(io::Error::other(why.clone())));
             }
             if state.backlog.bytes() < BACKLOG_BYTES || state.has_spool() {
-                break;
+                return Ok(state);
             }
             if !state.is_ending || state.is_abandoned || state.has_waited() {
                 let source = io::ErrorKind::StorageFull.into();
@@ -254,10 +279,6 @@ impl Link {
             }
             state = self.wait(state);
         }
-        state.backlog.push(message.encode().into());
-        drop(state);
-        self.wake();
-        Ok(())
     }
 
     pub(crate) fn error(&self, source: io::Error) -> Error {
