@@ -3,15 +3,15 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueHint};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use strata_analyze::duration_text::parse_duration;
 use strata_remote::{
-    make_certificates, Address, AddressProblem, Certificates, KeepRules, Limits, Page, PageServer,
-    RelayEvent, Relayd, ViewRights, ViewerServer, METRICS_CONTENT_TYPE,
+    make_certificates, Address, AddressProblem, Certificates, KeepRules, Limits, LogLimit, Page,
+    PageServer, RelayEvent, Relayd, ViewRights, ViewerServer, METRICS_CONTENT_TYPE,
 };
 use strata_session::stop::Stop;
 use strata_text::clean;
@@ -119,6 +119,9 @@ fn parse_address(text: &str) -> Result<Address, AddressProblem> {
     Address::parse_local(text)
 }
 
+/// Period of looks whether refused connections are to be reported that were only counted.
+const LOG_PERIOD: Duration = Duration::from_secs(10);
+
 /// Port of LTTng's live protocol.
 const LIVE_PORT: u16 = 5344;
 
@@ -185,7 +188,16 @@ pub fn run(flags: &RelaydFlags) -> Result<u8> {
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     strata_session::give_up_rights();
-    let relayd = Relayd::new(address, output, tls, limits, Box::new(|event| log(&event)));
+    let log_limit = Arc::new(LogLimit::default());
+    let log = {
+        let limit = Arc::clone(&log_limit);
+        move |event| {
+            if let Some(event) = limit.take(event, Instant::now()) {
+                print_event(&event);
+            }
+        }
+    };
+    let relayd = Relayd::new(address, output, tls, limits, Box::new(log.clone()));
     let relayd = Arc::new(relayd.map_err(|why| anyhow::anyhow!("relayd: {why}"))?);
     let address = relayd.address().context("relayd: its address is not known")?;
     say(
@@ -211,7 +223,7 @@ pub fn run(flags: &RelaydFlags) -> Result<u8> {
         if let Some(viewers) = &viewers {
             scope.spawn(|| {
                 let has_recorder = |host: &str, folder: &Path| relayd.has_recorder(host, folder);
-                viewers.serve(&has_recorder, &|event| log(&event), &|| stop.requests() > 0);
+                viewers.serve(&has_recorder, &log, &|| stop.requests() > 0);
             });
         }
         if let Some(pages) = &pages {
@@ -223,11 +235,13 @@ pub fn run(flags: &RelaydFlags) -> Result<u8> {
             served
         });
         while stop.requests() == 0 {
-            stop.wait(Some(Duration::from_secs(60)));
+            stop.wait(Some(LOG_PERIOD));
+            log_limit.due(Instant::now(), false).iter().for_each(print_event);
         }
         relayd.stop();
         serving.join()
     });
+    log_limit.due(Instant::now(), true).iter().for_each(print_event);
     match served {
         Ok(served) => served.context("relayd: cannot go on")?,
         Err(_) => bail!("relayd: it has panicked"),
@@ -295,7 +309,7 @@ fn address_of(listen: &Address) -> Result<SocketAddr> {
     found.with_context(|| format!("relayd: --listen {listen}: there is no such address"))
 }
 
-fn log(event: &RelayEvent) {
+fn print_event(event: &RelayEvent) {
     match event {
         RelayEvent::Connected { host, folder, next: 0 } => {
             say(
@@ -354,6 +368,35 @@ fn log(event: &RelayEvent) {
             say(Weight::Talk, format!("{folder} was removed, {}", size(*bytes)));
         }
         RelayEvent::Trouble(why) => say(Weight::Failure, clean(why)),
+        RelayEvent::Repeated { event, times, within } => {
+            let (times, within) = (times_more(*times), within.as_secs());
+            match &**event {
+                RelayEvent::Refused { peer, why } => say(
+                    Weight::Warning,
+                    format!("{} was refused {times} within {within} s: {}", peer.ip(), clean(why)),
+                ),
+                RelayEvent::Trouble(why) => {
+                    say(Weight::Failure, format!("{times} within {within} s: {}", clean(why)))
+                }
+                // Nothing else is only counted.
+                _ => {}
+            }
+        }
+        RelayEvent::RefusedOthers { times, within } => {
+            let within = within.as_secs();
+            let text = format!(
+                "{times} connections were refused within {within} s that have no line here: of many addresses, or for many \
+                 reasons"
+            );
+            say(Weight::Warning, text);
+        }
+    }
+}
+
+fn times_more(times: u64) -> String {
+    match times {
+        1 => "once more".to_owned(),
+        _ => format!("{times} more times"),
     }
 }
 

@@ -68,6 +68,22 @@ pub enum RelayEvent {
     },
     /// The relay itself has a problem.
     Trouble(String),
+    /// An event that was logged has happened again, for the same address and reason.
+    Repeated {
+        /// The event that was logged.
+        event: Box<RelayEvent>,
+        /// How often it has happened since then.
+        times: u64,
+        /// Time since the first one.
+        within: Duration,
+    },
+    /// Connections were refused that have no line of their own, since there were too many.
+    RefusedOthers {
+        /// Number of connections.
+        times: u64,
+        /// Time in which they were refused.
+        within: Duration,
+    },
 }
 
 /// Function that receives the relay's events, in the thread where each happens.

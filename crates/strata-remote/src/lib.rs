@@ -23,6 +23,7 @@
 //! server/shared_state.rs   what its threads share: who is connected, limits, figures
 //! server/metrics.rs  its figures
 //! event.rs           what it reports
+//! log_limit.rs       what of that is logged, and what is only counted
 //!
 //! live_view.rs     a recording as a viewer sees it, while it grows                    for viewers
 //! viewers.rs       LTTng's live protocol
@@ -49,6 +50,7 @@ mod folder_names;
 mod host_clock;
 mod http;
 mod live_view;
+mod log_limit;
 mod memory;
 mod output;
 mod prometheus;
@@ -70,6 +72,7 @@ pub use disk_sync::SyncFigures;
 pub use event::{Log, RelayEvent};
 pub use folder_names::{host_name, recording_name};
 pub use http::{Page, PageServer};
+pub use log_limit::LogLimit;
 pub use output::{Recording, RemoteOutput};
 pub use prometheus::{MetricKind, MetricsText, CONTENT_TYPE as METRICS_CONTENT_TYPE};
 pub use relay_link::{IsOver, Link, LinkLook, BACKLOG_BYTES, PATIENCE};
