@@ -64,7 +64,7 @@ pub struct RelaydFlags {
     max_host_size: u64,
 
     /// Limit the number of recordings of one host
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_host_recordings: u64,
 
     /// Limit the number of connections

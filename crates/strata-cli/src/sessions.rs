@@ -552,7 +552,9 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
             counted(number(part, "records"), "event record"),
             path(part, "folder")
         ),
-        None => format!("nothing was recorded in the part before, which is gone; {goes_on}"),
+        None => {
+            format!("nothing was recorded since the last part, so there is no new one; {goes_on}")
+        }
     };
     Ok(done(&flags.answer, &name, facts, text))
 }

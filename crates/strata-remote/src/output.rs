@@ -33,6 +33,9 @@ pub struct Recording {
     pub pair: fn() -> CounterPair,
     /// Function that the sending thread calls first, to give up rights.
     pub begin: fn(),
+    /// True if the relay has taken an earlier part of the same session. A refusal is then for want of space there, or for
+    /// something else that may end: the recording is offered again, and waits.
+    pub is_later_part: bool,
 }
 
 /// Returns the folder of spools: what is in /tmp is often in memory.
@@ -50,6 +53,8 @@ pub struct RemoteOutput {
     ids: HashMap<PathBuf, u32>,
     /// Held by each sink.
     sinks: Arc<()>,
+    /// State of the thread that sends, and what it calls first; `None` once it runs.
+    waiting: Option<(Sender, fn())>,
 }
 
 impl RemoteOutput {
@@ -59,6 +64,19 @@ impl RemoteOutput {
     /// # Errors
     /// A system call failed.
     pub fn begin(target: Target, recording: Recording) -> io::Result<RemoteOutput> {
+        let mut output = RemoteOutput::begin_with_first_trace(target, recording)?;
+        output.start()?;
+        Ok(output)
+    }
+
+    /// Makes an output that connects to the relay when its first trace begins: one without traces leaves nothing there.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub fn begin_with_first_trace(
+        target: Target,
+        recording: Recording,
+    ) -> io::Result<RemoteOutput> {
         let link = Arc::new(Link::new(&format!("{}/{}", target.address, recording.session))?);
         if let Some(most) = target.spool {
             let folder = spool_folder();
@@ -77,15 +95,34 @@ impl RemoteOutput {
             host: recording.host,
             session: recording.session,
         };
-        let (pair, begin) = (recording.pair, recording.begin);
-        let sender = Sender { link: Arc::clone(&link), target, open, pair };
+        let Recording { pair, begin, is_later_part, .. } = recording;
+        let sender = Sender { link: Arc::clone(&link), target, open, pair, is_later_part };
+        let waiting = Some((sender, begin));
+        Ok(RemoteOutput { link, next: 0, ids: HashMap::new(), sinks: Arc::new(()), waiting })
+    }
+
+    /// Starts the thread that talks to the relay, unless it runs.
+    ///
+    /// # Errors
+    /// A system call failed.
+    fn start(&mut self) -> io::Result<()> {
+        let Some((sender, begin)) = self.waiting.take() else { return Ok(()) };
+        self.link.begin_to_connect();
         let thread = std::thread::Builder::new().name("strata-remote".to_owned());
         // The thread ends by itself once nobody waits for it.
-        thread.spawn(move || {
+        let started = thread.spawn(move || {
             begin();
             sender.run();
-        })?;
-        Ok(RemoteOutput { link, next: 0, ids: HashMap::new(), sinks: Arc::new(()) })
+        });
+        started.map(drop).inspect_err(|error| {
+            self.link.fail(format!("no thread that sends: {error}"));
+        })
+    }
+
+    /// Returns true if there is a thread that talks to the relay.
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.waiting.is_none()
     }
 
     /// Returns true if sinks of this output exist, which may still write.
@@ -119,6 +156,8 @@ impl Output for RemoteOutput {
         layer: &str,
         process: Option<(&[u8], u32)>,
     ) -> Result<Box<dyn Sink>, Error> {
+        let started = self.start();
+        started.map_err(|source| self.link.error(source))?;
         let id = self.next;
         let process = process.map(|(name, pid)| (pid, String::from_utf8_lossy(name).into_owned()));
         self.link.say(&FromRecorder::Begin { id, layer: layer.to_owned(), process })?;

@@ -145,9 +145,13 @@ impl Link {
     /// A system call failed.
     pub(crate) fn new(name: &str) -> io::Result<Link> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let state = State { away_since: Some(Instant::now()), ..State::default() };
-        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let (state, changed) = (Mutex::default(), Condvar::new());
         Ok(Link { path: PathBuf::from(name), state, changed, wake })
+    }
+
+    /// Notes that the relay is looked for from now on.
+    pub(crate) fn begin_to_connect(&self) {
+        self.lock().away_since = Some(Instant::now());
     }
 
     /// Has messages written to a spool of at most `most` bytes in `folder`, while those in memory have half of what is kept

@@ -103,6 +103,7 @@ impl From<io::Error> for End {
 }
 
 /// State of the sending thread.
+#[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) link: Arc<Link>,
     pub(crate) target: Target,
@@ -110,6 +111,8 @@ pub(crate) struct Sender {
     pub(crate) open: Open,
     /// Function that reads the CPU's counter and the clock.
     pub(crate) pair: fn() -> CounterPair,
+    /// True if the relay has taken an earlier part of the same session.
+    pub(crate) is_later_part: bool,
 }
 
 impl Sender {
@@ -126,6 +129,8 @@ impl Sender {
                 End::Over => return,
                 // A relay that has accepted the recording before may do so again.
                 End::Refused(why) if was_there && why.starts_with("TLS") => self.link.broke(why),
+                // So may one that has no space for another part, once there is some.
+                End::Refused(why) if self.is_later_part && !was_there => self.link.broke(why),
                 End::Refused(why) => return self.link.fail(why),
                 End::Broken(why) | End::Later(why) => self.link.broke(why),
             }
@@ -282,4 +287,68 @@ fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
+    use strata_model::Uuid;
+
+    use super::*;
+    use crate::output::{Recording, RemoteOutput};
+
+    const RECORDING: Uuid = Uuid([7; 16]);
+
+    /// Begins a recording at a relay that refuses it, and says what comes then.
+    fn refused(is_later_part: bool) -> (TcpListener, RemoteOutput) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let address = Address::parse_local(&address).unwrap();
+        let target = Target { address, tls: None, host: None, spool: None };
+        let recording = Recording {
+            uuid: RECORDING,
+            boot: None,
+            host: "box".into(),
+            session: "s".into(),
+            pair: CounterPair::default,
+            begin: || (),
+            is_later_part,
+        };
+        let output = RemoteOutput::begin(target, recording).unwrap();
+        let (mut socket, _) = listener.accept().unwrap();
+        let why = "it has as many as it may have".to_owned();
+        socket.write_all(&ToRecorder::Refuse { why }.encode()).unwrap();
+        (listener, output)
+    }
+
+    #[test]
+    fn later_part_that_is_refused_waits_until_the_relay_takes_it() {
+        let (listener, output) = refused(true);
+        let (mut socket, _) = listener.accept().unwrap();
+        let look = output.link().look();
+        assert!(!look.is_connected && look.problem.unwrap().contains("as many as"));
+        assert_eq!(output.link().failure(), None);
+        let resume = ToRecorder::Resume { version: REMOTE_VERSION, recording: RECORDING, next: 0 };
+        socket.write_all(&resume.encode()).unwrap();
+        while !output.link().look().is_connected {
+            std::thread::yield_now();
+        }
+        // From then on a refusal is for what was sent.
+        let why = "what is that".to_owned();
+        socket.write_all(&ToRecorder::Refuse { why }.encode()).unwrap();
+        while output.link().failure().is_none() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn recording_that_is_refused_has_failed() {
+        let (_listener, output) = refused(false);
+        while output.link().failure().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(output.link().failure().unwrap().contains("as many as"));
+    }
 }

@@ -38,7 +38,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             host_bytes: 64 << 30,
-            host_sessions: 1000,
+            host_sessions: 10_000,
             host_connections: 64,
             connections: 4096,
             sync: Some(Duration::from_secs(1)),

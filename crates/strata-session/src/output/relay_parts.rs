@@ -9,7 +9,7 @@
 //! A part is complete for the relay when its last message arrives there. No message may follow that one, so it is sent when
 //! no trace of the part is written to any longer: a pump that found no room for a trace's end tries again later. Until
 //! the relay has all of a part, the next one is not ended. So two parts at most wait in memory, however long the relay is
-//! away.
+//! away. A part is begun at the relay with its first trace: parts in which nothing is recorded leave nothing there.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,8 +26,8 @@ use crate::report::{ChunkStatus, ChunksStatus};
 /// The most parts that are listed one by one.
 const SHOWN: usize = 20;
 
-/// Function that begins to send a recording with this name.
-pub(crate) type BeginRecording = Box<dyn Fn(&str) -> io::Result<RemoteOutput> + Send>;
+/// Function that begins to send a recording with this name, which is a later part of the trace than the first.
+pub(crate) type BeginRecording = Box<dyn Fn(&str, bool) -> io::Result<RemoteOutput> + Send>;
 
 /// The recordings at a relay into which a session's trace is split.
 pub(crate) struct RelayParts {
@@ -98,7 +98,7 @@ impl RelayParts {
     }
 
     fn make(begin: &BeginRecording, name: String, number: u64) -> io::Result<RelayPart> {
-        let output = begin(&name)?;
+        let output = begin(&name, number > 1)?;
         let (counts, besides) = (Counts::default(), Counts::default());
         Ok(RelayPart { number, name, output, counts, besides, ending: None })
     }
@@ -106,6 +106,12 @@ impl RelayParts {
     /// Returns the links of the parts of which the relay does not have all: the present one is the last.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
         self.leaving.iter().chain([&self.present]).map(|part| part.output.link()).collect()
+    }
+
+    /// Returns the links of those parts that were begun at the relay, or wait for it.
+    pub(crate) fn started_links(&self) -> Vec<Arc<Link>> {
+        let parts = self.leaving.iter().chain([&self.present]);
+        parts.filter(|part| part.output.is_started()).map(|part| part.output.link()).collect()
     }
 
     /// Returns true if packets should stay in the ring buffers for now.
@@ -118,7 +124,8 @@ impl RelayParts {
         self.leaving.is_some()
     }
 
-    /// Begins a new part, for traces that begin from now on. `stamp`: the time, as it appears in names.
+    /// Begins a new part, for traces that begin from now on, unless nothing was recorded in the present one. `stamp`: the time, as
+    /// it appears in names.
     ///
     /// # Errors
     /// The previous part waits for the relay, or the system refused something; nothing is changed.
@@ -139,6 +146,9 @@ impl RelayParts {
                 look.messages, part.name
             )));
         }
+        if !self.present.output.has_begun() {
+            return Ok(());
+        }
         let number = self.present.number.saturating_add(1);
         let mut name = format!("{}-{stamp}", self.name);
         if self.present.name.starts_with(&name) {
@@ -150,9 +160,9 @@ impl RelayParts {
         Ok(())
     }
 
-    /// Ends the part before the present one. Returns `None` if there is none.
+    /// Ends the part before the present one. Returns `None` if there is none, or if it was ended already.
     pub(crate) fn end_last(&mut self, ending: Ending) -> Option<ChunkStatus> {
-        let part = self.leaving.as_mut()?;
+        let part = self.leaving.as_mut().filter(|part| part.ending.is_none())?;
         part.ending = Some(ending);
         part.close();
         let status = part.status();
@@ -254,5 +264,57 @@ impl Output for RelayParts {
         part.counts.add(counts);
         part.besides.add(besides);
         part.output.ended(sink, counts, besides);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_model::Uuid;
+    use strata_remote::{CounterPair, Destination, Recording};
+
+    /// Parts for a relay that is not there.
+    fn parts() -> RelayParts {
+        let target = Destination::parse("box@127.0.0.1:1").unwrap().target().unwrap();
+        let begin = move |name: &str, is_later_part| {
+            let recording = Recording {
+                uuid: Uuid([7; 16]),
+                boot: None,
+                host: "box".to_owned(),
+                session: name.to_owned(),
+                pair: CounterPair::default,
+                begin: || (),
+                is_later_part,
+            };
+            match is_later_part {
+                false => RemoteOutput::begin(target.clone(), recording),
+                true => RemoteOutput::begin_with_first_trace(target.clone(), recording),
+            }
+        };
+        RelayParts::new(Box::new(begin), "days", "1").unwrap()
+    }
+
+    #[test]
+    fn part_without_traces_is_neither_begun_at_the_relay_nor_ended() {
+        let mut parts = parts();
+        assert_eq!(parts.started_links().len(), 1);
+        // Nothing was recorded in the first one.
+        assert_eq!(parts.begin_next("2"), Ok(()));
+        assert_eq!(parts.end_last(Ending::Ended), None);
+        assert_eq!(parts.present(), PathBuf::from("days-1"));
+        let first = parts.trace("user", None).unwrap();
+        assert_eq!(parts.begin_next("2"), Ok(()));
+        assert_eq!(parts.present(), PathBuf::from("days-2"));
+        assert_eq!(parts.end_last(Ending::Ended).map(|part| part.number), Some(1));
+        // Only the first one is to be sent.
+        assert_eq!((parts.started_links().len(), parts.links().len()), (1, 2));
+        assert!(!parts.is_present(&*first));
+        // It does not go away, and so no other one can be ended, whatever is in the present one.
+        assert!(parts.begin_next("3").is_err());
+        assert_eq!(parts.end_last(Ending::Ended), None);
+        let second = parts.trace("user", None).unwrap();
+        assert!(parts.is_present(&*second) && parts.started_links().len() == 2);
+        assert!(parts.begin_next("3").is_err());
+        assert_eq!(parts.present(), PathBuf::from("days-2"));
     }
 }

@@ -33,7 +33,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub struct RemoteStatus {
     /// Address of the relay.
     pub relay: String,
-    /// True if the relay is connected; `None` if only snapshots are sent, each over a connection of its own.
+    /// True if the relay is connected, or nothing is to be sent to it now; `None` if only snapshots are sent, each over a connection of its own.
     pub is_connected: Option<bool>,
     /// Why the relay is not connected.
     pub problem: Option<String>,
@@ -81,6 +81,7 @@ pub(crate) fn recording(
         session: recording_name(&name),
         pair: counter_pair,
         begin: give_up_rights,
+        is_later_part: false,
     })
 }
 
@@ -136,9 +137,14 @@ impl RemoteTrace {
     ) -> io::Result<RemoteTrace> {
         let (name, has_spool) = (target.address.to_string(), target.spool.is_some());
         let (to, machine) = (target.clone(), machine.clone());
-        let begin = move |name: &str| {
+        let begin = move |name: &str, is_later_part| {
             let recording = recording(&machine, to.host.clone(), name.to_owned())?;
-            RemoteOutput::begin(to.clone(), recording)
+            let recording = Recording { is_later_part, ..recording };
+            match is_later_part {
+                false => RemoteOutput::begin(to.clone(), recording),
+                // Nobody wants a part in which nothing was recorded.
+                true => RemoteOutput::begin_with_first_trace(to.clone(), recording),
+            }
         };
         let of = options.session.as_deref().unwrap_or("strata-trace");
         let parts = RelayParts::new(Box::new(begin), of, stamp)?;
@@ -156,10 +162,15 @@ impl RemoteTrace {
         lock(&self.parts).links()
     }
 
+    /// Returns those of them over which something is to be sent.
+    fn started_links(&self) -> Vec<Arc<Link>> {
+        lock(&self.parts).started_links()
+    }
+
     /// Returns the look at each link, and how often others broke that are done with, and how long there was none.
     fn looks(&self) -> (Vec<LinkLook>, (u64, Duration)) {
         let parts = lock(&self.parts);
-        (parts.links().iter().map(|link| link.look()).collect(), parts.broken())
+        (parts.started_links().iter().map(|link| link.look()).collect(), parts.broken())
     }
 
     /// Returns why nothing more is sent at all.
@@ -235,7 +246,7 @@ impl RemoteTrace {
     pub(crate) fn end(&self, ending: Ending, losses: Losses, shared: &Shared, stop: &Stop) {
         let last = FromRecorder::Close { ending, losses };
         // A previous part comes first: its traces are complete by now.
-        for link in self.links() {
+        for link in self.started_links() {
             if let Err(why) = link.end(&last, next_request(stop)) {
                 shared.fail(format!("the relay {}: {why}", self.name));
             }
