@@ -369,10 +369,38 @@ impl History {
     /// Returns the critical path of a thread between two times \[ns since 1970\].
     #[must_use]
     pub fn path(&self, world: &World, thread: ThreadId, from: i64, to: i64) -> PathPart {
+        self.path_and_steps(world, thread, (from, to)).0
+    }
+
+    /// Returns the critical path of a thread, as [`History::path`] does, and takes its steps from `left`. Returns `None`
+    /// if none are left, or if not all states were kept.
+    #[must_use]
+    pub fn path_within(
+        &self,
+        world: &World,
+        thread: ThreadId,
+        (from, to): (i64, i64),
+        left: &mut u64,
+    ) -> Option<PathPart> {
+        if *left == 0 || self.left_out > 0 {
+            return None;
+        }
+        let (path, steps) = self.path_and_steps(world, thread, (from, to));
+        *left = left.saturating_sub(steps as u64);
+        Some(path)
+    }
+
+    fn path_and_steps(
+        &self,
+        world: &World,
+        thread: ThreadId,
+        (from, to): (i64, i64),
+    ) -> (PathPart, usize) {
         let mut path =
             CriticalPath { history: self, world, parts: vec![PartSum::default()], steps: 0 };
         path.walk(0, thread, from, to, 0);
-        path.node(world, 0, (thread, true), PathPartKind::Whole, to.abs_diff(from))
+        let whole = to.abs_diff(from);
+        (path.node(world, 0, (thread, true), PathPartKind::Whole, whole), path.steps)
     }
 
     /// Reserves room for another state. Returns false, and drops everything, if there is none.
