@@ -1,12 +1,13 @@
-//! Traces in the formats of other tools: Perfetto's, and an SQLite database.
+//! Traces in the formats of other tools: Perfetto's, OpenTelemetry's, and an SQLite database.
 //!
 //! ```text
 //! Reader ── messages in order ─┬─ perfetto::Exporter ── packets ── any io::Write
+//!                              ├─ otlp::Exporter ── spans, in requests ── any function
 //!                              └─ sql::Exporter ── rows ── a thread with the database
-//!    both with a strata_timeline::Timeline inside, which interprets records
+//!    all with a strata_timeline::Timeline inside, which interprets records
 //! ```
 //!
-//! Both exporters have the same use: make one for a reader, pass each message to `event` or `skip`, and call
+//! All exporters have the same use: make one for a reader, pass each message to `event` or `skip`, and call
 //! `finish`, which returns a summary of what could not be exported. They read no file and print nothing; `strata
 //! export` does.
 //!
@@ -29,5 +30,6 @@
 #[cfg(test)]
 #[path = "../../strata-analyze/src/hand_tests.rs"]
 mod hand_tests;
+pub mod otlp;
 pub mod perfetto;
 pub mod sql;
