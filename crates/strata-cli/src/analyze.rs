@@ -44,7 +44,7 @@ mod summary_next;
 mod summary_rows;
 mod syscalls;
 mod threads;
-mod wait;
+pub mod wait;
 mod wait_text;
 mod work;
 

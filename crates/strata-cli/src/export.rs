@@ -4,6 +4,7 @@
 //! flags ── checked against --to ── Reader ──┬─ perfetto   by several threads, merged in order    strata_export::perfetto
 //!                                           ├─ json, csv  one renderer                           strata_analyze::render
 //!                                           ├─ sqlite     a database                             sqlite.rs
+//!                                           ├─ otlp       spans, to a file or a receiver         otlp.rs, receiver.rs
 //!                                           ├─ parquet    a folder of tables                     parquet.rs
 //!                                           └─ ctf        a smaller trace                        folder.rs, strata_ctf::cut
 //! ```
@@ -24,8 +25,11 @@
 
 mod device;
 mod folder;
+mod otlp;
 mod output;
 mod parquet;
+mod perfetto_remarks;
+mod receiver;
 mod sink;
 mod sqlite;
 
@@ -39,7 +43,7 @@ use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
@@ -49,39 +53,39 @@ use strata_analyze::derived_facts::WantedOf;
 use strata_analyze::pipeline;
 use strata_analyze::render::{self, Renderer, ThreadNames};
 use strata_ctf::cut::Cutter;
+use strata_ctf::model::TimeSource;
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
-use strata_export::perfetto::{together, Exporter, Options, Summary};
+use strata_export::otlp::Encoding;
+use strata_export::perfetto::{together, Exporter, Options};
 use strata_export::sql;
 use strata_session::stop::{survive_file_size_limit, Stop};
 use strata_timeline::PairRule;
 
+use crate::reading::incomplete_traces;
 use crate::reading::selection::{OfFlags, SelectionFlags, SYNTAX};
 use crate::reading::traces::TracesFlags;
-use crate::reading::{incomplete_traces, limits};
 use crate::stderr;
 use crate::stderr::messages::{Message, Weight};
 use crate::stderr::progress::ReadingLine;
 use crate::stdout;
-use crate::units::{clean, counted, shell_word, size, time, typed};
+use crate::units::{clean, counted, size, time, typed};
 use crate::view::too_many_names;
 use folder::OutputFolder;
 use output::OutputFile;
 use parquet::ParquetRequest;
+use perfetto_remarks::{remarks, too_large};
+use receiver::{Address, Receiver};
 use sink::{EventSink, WrittenExport};
 use sqlite::Database;
 
 /// Limit on the damages that are reported one by one.
 const DAMAGE_SHOWN: u64 = 20;
-/// Limit on the pairs whose overlapping slices are reported.
-const OVERLAPS_SHOWN: usize = 5;
 /// Number of messages between two checks for a request to stop, and two updates of the progress line.
 const LOOK_INTERVAL: u64 = 4096;
 /// Size of the text that is collected before it is written \[byte\].
 const TEXT_BYTES: usize = 256 << 10;
 /// The most threads that write for Perfetto: each reads the whole trace, so that more of them gain little.
 const SHARES_MAX: usize = 4;
-/// Size of a file beyond which a browser cannot show it \[byte\].
-const BROWSER_BYTES: u64 = 2 << 30;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -114,7 +118,8 @@ pub struct ExportFlags {
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: ExportFormat,
 
-    /// Write FILE (of ctf and parquet, a folder); '-' is stdout [default: the trace's name in the current folder]
+    /// Write FILE (of ctf and parquet, a folder); '-' is stdout; for otlp also http://HOST:PORT, where spans are sent to
+    /// [default: the trace's name in the current folder]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 
@@ -140,7 +145,11 @@ pub struct ExportFlags {
     #[arg(long)]
     no_events: bool,
 
-    /// Perfetto: show what is between event BEGIN and event END as a slice; see --help. SQLite, Parquet: as a span
+    /// OTLP: write protobuf instead of JSON
+    #[arg(long)]
+    protobuf: bool,
+
+    /// Perfetto: show what is between event BEGIN and event END as a slice; see --help. SQLite, Parquet, OTLP: as a span
     #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
     pairs: Vec<PairRule>,
 
@@ -186,6 +195,8 @@ enum ExportFormat {
     Csv,
     /// A database of events, states, system calls and spans, for `sqlite3` and all that reads its files
     Sqlite,
+    /// Spans for OpenTelemetry, with what they waited for, as a file or sent to a Collector, Jaeger and others
+    Otlp,
     /// A smaller trace of the same kind, which is a folder
     Ctf,
     /// The tables of `strata sql`, for DuckDB, Spark, pandas and others; added to a folder of many traces
@@ -199,6 +210,7 @@ impl ExportFormat {
             ExportFormat::Json => "json",
             ExportFormat::Csv => "csv",
             ExportFormat::Sqlite => "sqlite",
+            ExportFormat::Otlp => "otlp.jsonl",
             ExportFormat::Ctf => "ctf",
             ExportFormat::Parquet => "parquet",
         }
@@ -219,6 +231,7 @@ pub fn without_format() -> String {
 enum OutputName {
     Stdout,
     File(PathBuf),
+    Receiver(Address),
 }
 
 /// The destination while it is being written.
@@ -227,6 +240,7 @@ enum Destination {
     File(OutputFile),
     Database(OutputFile),
     Folder(OutputFolder),
+    Receiver(Address),
 }
 
 /// Exports the traces, and returns the exit status.
@@ -237,8 +251,9 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     }
     let is_of_timeline =
         matches!(flags.to, ExportFormat::Perfetto | ExportFormat::Sqlite | ExportFormat::Parquet);
-    if flags.no_symbols && flags.to == ExportFormat::Ctf {
-        bail!("--no-symbols is not for --to ctf, which has no names of functions. Leave it out");
+    let is_otlp = flags.to == ExportFormat::Otlp;
+    if flags.no_symbols && (is_otlp || flags.to == ExportFormat::Ctf) {
+        bail!("--no-symbols is not for --to ctf and otlp, which have no names of functions. Leave it out");
     }
     if flags.mangled && !is_of_timeline {
         bail!(
@@ -246,12 +261,17 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
              Leave it out"
         );
     }
-    for (flag, is_given) in
-        [("--pair", !flags.pairs.is_empty()), ("--counter", !flags.counters.is_empty())]
-    {
-        if is_given && !is_of_timeline {
-            bail!("{flag} is for --to perfetto, sqlite and parquet. Leave it out");
-        }
+    if !flags.pairs.is_empty() && !is_of_timeline && !is_otlp {
+        bail!("--pair is for --to perfetto, sqlite, parquet and otlp. Leave it out");
+    }
+    if !flags.counters.is_empty() && !is_of_timeline {
+        bail!("--counter is for --to perfetto, sqlite and parquet. Leave it out");
+    }
+    if flags.protobuf && !is_otlp {
+        bail!("--protobuf is for --to otlp. Leave it out");
+    }
+    if is_otlp && flags.limit.is_some() {
+        bail!("--limit counts events, and --to otlp has spans. Use --from, --until, --last, --filter or --of");
     }
     if flags.no_events && flags.to != ExportFormat::Sqlite {
         bail!("--no-events is for --to sqlite. Leave it out");
@@ -278,6 +298,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         OutputName::File(path) if !device::is_one(path) => {
             Stop::on_signals().context("export: cannot handle signals")?
         }
+        OutputName::Receiver(_) => Stop::on_signals().context("export: cannot handle signals")?,
         OutputName::Stdout | OutputName::File(_) => Stop::new(),
     };
     // A file that is written in part must not stay.
@@ -304,22 +325,27 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
             Destination::Database(sqlite::create(path, flags.force)?)
         }
         OutputName::File(path) => Destination::File(OutputFile::create(path, flags.force)?),
+        OutputName::Receiver(address) => Destination::Receiver(address.clone()),
     };
     let written = match &place {
         Destination::Stdout => job.write(Box::new(stdout::raw()), &mut talk),
         Destination::Database(output) => job.database(output.path(), &mut talk),
         Destination::File(output) => job.write(Box::new(output.writer()?), &mut talk),
         Destination::Folder(folder) => job.cut(folder.path(), &mut talk),
+        Destination::Receiver(address) => job.send(address, &mut talk),
     };
     talk.line.clear();
-    let what = target.to_string();
+    let what = match &target {
+        OutputName::Receiver(address) => format!("to {address}"),
+        target => target.to_string(),
+    };
     let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
         // Dropping the destination removes the file.
         return Ok(crate::exit_status::stopped(&stop));
     };
-    if written.events > 0 || (talk.damages == 0 && !flags.is_any()) {
+    if written.events > 0 || (talk.damages == 0 && !flags.is_any() && !is_otlp) {
         match place {
-            Destination::Stdout => Ok(()),
+            Destination::Stdout | Destination::Receiver(_) => Ok(()),
             Destination::File(output) => output.finish(),
             Destination::Database(output) => sqlite::finish(output),
             Destination::Folder(folder) => folder.finish(),
@@ -334,8 +360,11 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     for rule in &idle {
         warning(format!("{rule} matches nothing in these traces. See what there is: strata stats"));
     }
+    if written.rejected > 0 {
+        return Ok(crate::exit_status::FAILED);
+    }
     Ok(match (talk.damages, written.events) {
-        (0, 0) if flags.is_any() => 1,
+        (0, 0) if flags.is_any() || is_otlp => 1,
         (0, _) => u8::from(!idle.is_empty()),
         _ => 2,
     })
@@ -360,6 +389,7 @@ impl std::fmt::Display for OutputName {
         match self {
             OutputName::Stdout => f.write_str("stdout"),
             OutputName::File(path) => f.write_str(&typed(path)),
+            OutputName::Receiver(address) => write!(f, "{address}"),
         }
     }
 }
@@ -373,15 +403,25 @@ fn target(flags: &ExportFlags) -> Result<OutputName> {
             if flags.to == ExportFormat::Sqlite {
                 bail!("a database is not written from front to back, as stdout is. Use -o FILE");
             }
-            if flags.to == ExportFormat::Perfetto && stdout::is_terminal() {
-                bail!("a Perfetto trace is no text for a terminal. Use -o FILE");
+            let is_binary = flags.to == ExportFormat::Perfetto || flags.protobuf;
+            if is_binary && stdout::is_terminal() {
+                let what = if flags.protobuf { "protobuf" } else { "a Perfetto trace" };
+                bail!("{what} is no text for a terminal. Use -o FILE");
             }
             Ok(OutputName::Stdout)
         }
-        Some(path) => Ok(OutputName::File(path.clone())),
+        Some(path) => match path.to_str().map(Address::parse).transpose()?.flatten() {
+            Some(address) if flags.to == ExportFormat::Otlp => Ok(OutputName::Receiver(address)),
+            Some(address) => bail!("{address} is for --to otlp. Use -o with a file's name"),
+            None => Ok(OutputName::File(path.clone())),
+        },
         None => {
             let first = flags.traces.first().context("no trace is named")?;
-            Ok(OutputName::File(PathBuf::from(default_name(first, flags.to))))
+            let mut name = PathBuf::from(default_name(first, flags.to));
+            if flags.protobuf {
+                name.set_extension("binpb");
+            }
+            Ok(OutputName::File(name))
         }
     }
 }
@@ -447,6 +487,7 @@ impl ExportFlags {
             ExportFormat::Json | ExportFormat::Csv => self.of.made_by(),
             ExportFormat::Perfetto
             | ExportFormat::Sqlite
+            | ExportFormat::Otlp
             | ExportFormat::Ctf
             | ExportFormat::Parquet => self.of.made_by_or_about(),
         }
@@ -480,6 +521,14 @@ impl ExportJob<'_> {
             ExportFormat::Csv => {
                 self.go(TextExport::new(out, self.layout(render::Format::Csv)), Some(talk))
             }
+            ExportFormat::Otlp => {
+                let line_end: &[u8] = if self.flags.protobuf { b"" } else { b"\n" };
+                let mut write = |request: &[u8]| {
+                    out.write_all(request)?;
+                    out.write_all(line_end)
+                };
+                self.otlp(&mut write, talk)
+            }
             ExportFormat::Sqlite => Err(io::Error::other("a database needs a file")),
             ExportFormat::Ctf | ExportFormat::Parquet => {
                 Err(io::Error::other("the format is a folder"))
@@ -510,6 +559,45 @@ impl ExportJob<'_> {
             perfetto: Some(it),
             ..WrittenExport::default()
         }))
+    }
+
+    /// Passes requests with spans to `send`. Returns `None` if it was asked to stop.
+    fn otlp(
+        &self,
+        send: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        talk: &mut ExportTalk,
+    ) -> io::Result<Option<WrittenExport>> {
+        let pairs = &self.flags.pairs;
+        let Some(states) = otlp::states(self.reader, pairs, self.range, self.stop) else {
+            return Ok(None);
+        };
+        let options = strata_export::otlp::Options {
+            range: self.range,
+            pairs: pairs.clone(),
+            encoding: self.encoding(),
+            states,
+        };
+        self.go(strata_export::otlp::Exporter::new(self.reader, options, send), Some(talk))
+    }
+
+    fn encoding(&self) -> Encoding {
+        match self.flags.protobuf {
+            true => Encoding::Protobuf,
+            false => Encoding::Json,
+        }
+    }
+
+    /// Sends spans to a receiver. Returns `None` if it was asked to stop.
+    fn send(&self, to: &Address, talk: &mut ExportTalk) -> io::Result<Option<WrittenExport>> {
+        let media_type = self.encoding().media_type();
+        let mut receiver = Receiver::new(to, media_type, TimeSource::machine(), self.stop);
+        let sent = self.otlp(&mut |request| receiver.send(request), talk);
+        let (rejected, remark) = (receiver.rejected, receiver.remark());
+        remark.into_iter().for_each(warning);
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            done => Ok(done?.map(|written| WrittenExport { rejected, ..written })),
+        }
     }
 
     /// Writes a smaller CTF trace. Returns `None` if it was asked to stop.
@@ -779,14 +867,20 @@ fn say(
     begin: Instant,
 ) {
     if written.events == 0 {
-        let nothing = flags.of.nothing(&flags.selection, flags.selection.nothing());
+        let nothing = match flags.to {
+            ExportFormat::Otlp if !flags.is_any() => {
+                "no span begins and ends in these traces. See `strata analyze spans`"
+            }
+            _ => flags.of.nothing(&flags.selection, flags.selection.nothing()),
+        };
         warning(format!("nothing to export: {nothing}"));
-        if is_damaged || flags.is_any() {
+        if is_damaged || flags.is_any() || flags.to == ExportFormat::Otlp {
             return;
         }
     }
     let texts = written.perfetto.iter().flat_map(remarks);
-    for text in texts.chain(written.database.iter().flat_map(sqlite::remarks)) {
+    let texts = texts.chain(written.database.iter().flat_map(sqlite::remarks));
+    for text in texts.chain(written.otlp.iter().flat_map(otlp::remarks)) {
         warning(text);
     }
     flags.files.remarks().iter().for_each(|text| warning(clean(text)));
@@ -794,16 +888,21 @@ fn say(
         true => "states, calls and spans of ",
         false => "",
     };
+    let done = match target {
+        OutputName::Receiver(_) => "sent",
+        OutputName::File(_) | OutputName::Stdout => "wrote",
+    };
+    let what = if flags.to == ExportFormat::Otlp { "span" } else { "event" };
     let text = format!(
-        "wrote {of}{} to {target} ({}) in {}",
-        counted(written.events, "event"),
+        "{done} {of}{} to {target} ({}) in {}",
+        counted(written.events, what),
         size(written.bytes),
         time(begin.elapsed())
     );
     stderr::message(&Message { weight: Weight::Talk, text });
     let path = match target {
         OutputName::File(path) => path,
-        OutputName::Stdout => return,
+        OutputName::Stdout | OutputName::Receiver(_) => return,
     };
     if flags.to == ExportFormat::Sqlite {
         return stderr::message(&Message { weight: Weight::Talk, text: sqlite::how_to_ask(path) });
@@ -814,89 +913,4 @@ fn say(
     let text = "open it at https://ui.perfetto.dev, which keeps it in your browser".to_owned();
     stderr::message(&Message { weight: Weight::Talk, text });
     too_large(written.bytes).into_iter().for_each(warning);
-}
-
-/// Returns advice if a file is too large for a browser.
-fn too_large(bytes: u64) -> Option<String> {
-    (bytes > BROWSER_BYTES).then(|| {
-        format!(
-            "{} is more than browsers hold (about {}). Export a part with --from, --until or --filter",
-            size(bytes),
-            size(BROWSER_BYTES)
-        )
-    })
-}
-
-/// Returns remarks on problems that the Perfetto trace has.
-fn remarks(summary: &Summary) -> Vec<String> {
-    let mut texts = Vec::new();
-    if summary.discarded > 0 {
-        let what = counted(summary.discarded, "event record");
-        texts.push(format!("{what} discarded by the tracer; marked where that happened"));
-    }
-    // Each recording of a command has some calls with one end only, since they begin or end a program.
-    let without_begin = summary.ends_without_begin.saturating_sub(summary.ends_of_births);
-    if without_begin > 0 {
-        let what = counted(without_begin, "slice");
-        texts.push(format!("{what} without begin in the trace: shown as instants"));
-    }
-    let without_end = summary.unfinished.saturating_sub(summary.exits);
-    if without_end > 0 {
-        let what = counted(without_end, "slice");
-        texts.push(format!("{what} without end in the trace: marked 'unfinished'"));
-    }
-    if summary.unknown > 0 {
-        let what = counted(summary.unknown, "slice");
-        texts.push(format!(
-            "{what} of CPUs without end in the trace: 'unknown' up to the next record there, as is what the \
-             thread did. Records were discarded, a filter has left them out, or the kernel hides the thread: \
-             `strata analyze cpu` names those"
-        ));
-    }
-    if summary.guessed > 0 {
-        let what = counted(summary.guessed, "slice");
-        texts.push(format!(
-            "{what} of threads that the trace does not tell apart (no vtid): the end of each was \
-             guessed by its CPU. Record the context vtid, or name a key: --pair BEGIN=END:KEYFIELD"
-        ));
-    }
-    for overlap in summary.overlaps.iter().take(OVERLAPS_SHOWN) {
-        let name = clean(overlap.rule.split('=').next().unwrap_or_default());
-        let rule = shell_word(&clean(&overlap.rule));
-        texts.push(match overlap.disagree {
-            0 => format!(
-                "{} of {name} without a begin in its thread: if they end in another thread than they \
-                 begin in, put them together by their id: --pair {rule}",
-                counted(overlap.ends_alone, "end")
-            ),
-            wrong => format!(
-                "{} of {name} with another id at the end than at the begin: their lengths are wrong. They \
-                 overlap in a thread, or end in another one: put them together by their id: --pair {rule}",
-                counted(wrong, "slice")
-            ),
-        });
-    }
-    if summary.overlaps.len() > OVERLAPS_SHOWN {
-        let more = counted((summary.overlaps.len() - OVERLAPS_SHOWN) as u64, "other pair");
-        texts.push(format!("{more} of events seem to overlap in a thread, too"));
-    }
-    if let Some(shift) = summary.shift {
-        texts.push(format!(
-            "the traces begin before 1970, where the format has no times: all times are {} later than in the traces",
-            time(Duration::from_nanos(shift))
-        ));
-    }
-    if summary.out_of_range > 0 {
-        let what = counted(summary.out_of_range, "event");
-        texts.push(format!(
-            "{what} before the first one of the traces, or later than the format has times: shown at its first or last time"
-        ));
-    }
-    if summary.too_many_open > 0 {
-        let what = counted(summary.too_many_open, "event");
-        texts.push(format!("{what} would begin more slices than can be open: shown as instants"));
-    }
-    texts.extend(limits::texts(summary.threads_left_out, summary.names_left_out));
-    texts.extend(limits::counters(summary.counters_left_out));
-    texts
 }

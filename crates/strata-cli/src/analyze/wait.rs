@@ -317,7 +317,7 @@ fn branches(node: &PathPart, (whole, most): (u64, usize), depth: usize) -> Vec<B
 }
 
 /// Formats what a part was, and whose: `srv (12) worker/14 in futex of 0x5581`.
-fn part_text(part: &PathPart, depth: usize) -> String {
+pub fn part_text(part: &PathPart, depth: usize) -> String {
     let what = match &part.what {
         PathPartKind::Whole => String::new(),
         PathPartKind::Running => "ran".to_owned(),

@@ -3,16 +3,21 @@
 use std::io;
 
 use strata_ctf::read::{Damage, Discarded, Event, Stream};
+use strata_export::otlp;
 use strata_export::perfetto;
 use strata_export::sql;
 
 /// Size of a finished export, and its summary.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WrittenExport {
+    /// The number of event records; of spans for OpenTelemetry.
     pub events: u64,
     pub bytes: u64,
     pub perfetto: Option<perfetto::Summary>,
     pub database: Option<sql::Summary>,
+    pub otlp: Option<otlp::Summary>,
+    /// The number of spans that a receiver has refused.
+    pub rejected: u64,
 }
 
 /// Receiver of the event records of an export.

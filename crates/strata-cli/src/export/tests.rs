@@ -1,8 +1,9 @@
+use super::perfetto_remarks::OVERLAPS_SHOWN;
 use super::*;
 use crate::flags::{Action, Flags};
 use clap::Parser as _;
 use std::fs;
-use strata_export::perfetto::Overlap;
+use strata_export::perfetto::{Overlap, Summary};
 
 fn parse(arguments: &[&str]) -> Result<ExportFlags, String> {
     let all = ["strata", "export"].iter().chain(arguments);
@@ -56,7 +57,13 @@ fn flags_for_perfetto_with_another_format_are_refused() {
     }
     let flags = parse(&["--to", "csv", "--no-events", "trace"]).unwrap();
     assert!(run(&flags).unwrap_err().to_string().contains("--to sqlite"));
-    for format in ["perfetto", "sqlite", "ctf"] {
+    let flags = parse(&["--to", "json", "--protobuf", "trace"]).unwrap();
+    assert!(run(&flags).unwrap_err().to_string().contains("--to otlp"));
+    let flags = parse(&["--to", "otlp", "--limit", "1", "trace"]).unwrap();
+    assert!(run(&flags).unwrap_err().to_string().contains("--limit counts events"));
+    let flags = parse(&["--to", "csv", "-o", "http://localhost:4318", "trace"]).unwrap();
+    assert!(run(&flags).unwrap_err().to_string().contains("is for --to otlp"));
+    for format in ["perfetto", "sqlite", "ctf", "otlp"] {
         let flags = parse(&["--to", format, "--thread-names", "trace"]).unwrap();
         assert!(run(&flags).unwrap_err().to_string().contains("--to json"));
     }

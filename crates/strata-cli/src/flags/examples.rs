@@ -332,6 +332,7 @@ const ALL: &[CommandExamples] = &[
                 "one event as a table, to standard output",
             ),
             ("strata export --to sqlite t", "t.sqlite, for questions in SQL"),
+            ("strata export --to otlp t", "t.otlp.jsonl, spans for OpenTelemetry"),
             (
                 "strata export --to ctf --from +1s --until +2s -o part t",
                 "a second of it, as a trace of its own",
