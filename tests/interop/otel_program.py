@@ -1,5 +1,5 @@
-"""A request over two processes, traced with OpenTelemetry, for tests/interop/opentelemetry. Prints "SPAN TRACE_ID SPAN_ID PARENT_ID"
-for each span that has ended, as OpenTelemetry itself says it."""
+"""A request over two processes, traced with OpenTelemetry, for tests/interop/opentelemetry. Prints "SPAN TRACE_ID SPAN_ID PARENT_ID KIND
+STATUS DESCRIPTION PROCESS" for each span that has ended, as OpenTelemetry itself says it."""
 import gc
 import os
 import sys
@@ -18,6 +18,7 @@ class Printer(SpanExporter):
         for span in spans:
             own, parent = span.context, span.parent
             line = (span.name, format(own.trace_id, "032x"), format(own.span_id, "016x"), format(parent.span_id, "016x") if parent else "-")
+            line += (span.kind.name, span.status.status_code.name, span.status.description or "", str(os.getpid()))
             os.write(1, ("\t".join(line) + "\n").encode())
         return SpanExportResult.SUCCESS
 
