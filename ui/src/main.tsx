@@ -1,4 +1,22 @@
-// The page: bar, overview, ruler, names, tracks, panels.
+// The page: bar, overview, ruler, names, tracks, panels. This file is what the user touches; State knows, Drawing draws.
+//
+// ```text
+// keys, mouse, wheel, buttons ─▶ a method of State ─▶ changed() ─▶ requestAnimationFrame ─▶ Page is rendered again
+//                                                                       ├─ Preact: bar, names of rows, Drawer (panels.tsx)
+//                                                                       └─ Picture, a copy of the state ─▶ Drawing: three canvases
+// ```
+//
+// A change costs at most one rendering for each frame of the screen, however many events there were. While the server
+// still reads the trace, a timer renders once a second, so that tiles are asked for anew.
+//
+// - From a point to what is there: `timeAt` (through the folds of the axis), `bandAt` (the row), `itemUnder` (the slice, by its
+//   tile). Of two traces that are compared, the second one's times are moved by `state.shiftOf`.
+// - A drag (`Drag`) moves the picture, or selects a time whose ends snap to ends of slices. It is a click until the pointer
+//   has moved `DRAG` pixels.
+// - Whatever can be done by the mouse can be done by keys; the names of rows are buttons, so that a screen reader has them.
+//
+// The last lines start it: on a saved page the trace is in the document (`SavedApi`), otherwise the server is asked, with the
+// token of the address.
 
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

@@ -1,4 +1,18 @@
-// The panels below the tracks. All that is of a trace is put in as text, never as HTML: Preact makes text of it.
+// The panels below the tracks: what is known of the slice that was clicked, of a selected time, of events, and of two traces.
+//
+// ```text
+// Drawer ─┬─ Details    a slice: its facts, records, call stacks, who had the CPU, the critical path
+//         ├─ Selection  a time: states of threads, SliceTable by name, a report of `strata analyze`, FlameGraph
+//         ├─ Events     records as `strata view` shows them (events_panel.tsx)
+//         └─ Changes    what became slower from one trace to the other, if two are shown
+// ```
+//
+// A panel is a function of State: it shows what was answered, and a click calls a method of State, which asks the server
+// and has everything rendered again. A panel's own are only the height of the drawer, the place in a flame graph, and text that
+// is being typed.
+//
+// All that is of a trace is put in as text, never as HTML: Preact makes text of it. Tables are cut at a number of rows, and say
+// how many there are, since a trace may have any number of names. A flame graph makes only frames wide enough to be seen.
 
 import type { ComponentChildren } from "preact";
 import type { Change, EventRecord, Frame, Path, Slice } from "./api";

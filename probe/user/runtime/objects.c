@@ -13,6 +13,10 @@
  * the tracer. All objects share one lock, under which threads are not cancelled. A handler that has interrupted a thread at
  * the objects does not wait for it: it does without, or gives up after some tries.
  *
+ * strata_object_register() and strata_object_unregister() are called by constructors and destructors; strata_objects_add() and
+ * strata_objects_remove() by event classes that are made at run time (events.c), from any thread but no signal handler. What a
+ * record needs of a tracepoint is in its state, so recording takes no lock and calls nothing here.
+ *
  * A state has bits of sessions in `enabled`, which the record path tests first. The event's id in a session is set before
  * the session's bit, and the bit before the sites are patched. So no record is made with an id that is not there yet.
  */
