@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// Environment variables with the folder for SQLite's own temporary files, in their order of precedence.
 const VARIABLES: [&str; 2] = ["SQLITE_TMPDIR", "TMPDIR"];
 const FOLDER: &str = "/var/tmp";
+/// The memory that SQLite may use for pages of the tables, and for rows that a query sorts \[KiB\].
+const CACHE_KIB: i32 = 32 << 10;
 /// The most names that are tried.
 const TRIES: u32 = 1000;
 
@@ -76,6 +78,7 @@ pub(crate) fn timeline(shared: &Arc<Shared>) -> Result<Connection, SqlError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         // The first query opens the file, which then needs no name.
         connection.query_row("SELECT count(*) FROM machine", (), |_| Ok(()))?;
         Ok(connection)

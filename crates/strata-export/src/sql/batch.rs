@@ -133,6 +133,14 @@ impl Batch {
         Ok(Some(SqlCell::Text { from, to }).filter(|_| to > from))
     }
 
+    /// Removes all rows.
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+        self.cells.clear();
+        self.text.clear();
+        self.is_last = false;
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.cells.len() >= CELLS || self.text.len() >= TEXT_BYTES
     }

@@ -284,7 +284,8 @@ impl<'r> Exporter<'r> {
 
     #[inline(never)]
     fn hand_over(&mut self) -> io::Result<()> {
-        self.writer.write(mem::take(&mut self.rows.batch))
+        let next = self.writer.empty_batch();
+        self.writer.write(mem::replace(&mut self.rows.batch, next))
     }
 }
 

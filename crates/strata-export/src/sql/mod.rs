@@ -3,13 +3,14 @@
 //! ```text
 //! Event ── Exporter ─┬─ rows of the record itself: one table for each event class        json_field
 //!                    └─ Timeline ── rows: states, calls, spans, counters                 rows, locks, stacks
-//!                         └─▶ Batch of rows ── writer: a thread with the database, one transaction
+//!                         └─▶ Batch of rows ── writer: a thread ─┬─ SQLite: the empty tables, and what changes at the end
+//!                                                                └─ appended_rows ── pages: all rows and indexes
 //! ```
 //!
 //! The schema is in `schema`, with its version; docs/guide/sql.md describes the tables, and its snippets are run. `strata sql` has
 //! the same tables in a temporary database ([`empty_timeline`], [`of_event_table`]), so that a query gives the same answer on both.
 //!
-//! The reading thread makes rows and the writing thread inserts them, many at once, since a message costs more than a row. Batches
+//! The reading thread makes rows and the writing thread appends them, many at once, since a message costs more than a row. Batches
 //! are bounded by cells and bytes; if the database is slower than the reader, the reader waits.
 //!
 //! The database is written at its path without a journal. To make it appear only when it is complete, the caller
@@ -21,10 +22,12 @@
 //! `tests` make databases of traces written by hand, and compare queries with known results and with the reports
 //! of `strata analyze`.
 
+mod appended_rows;
 mod batch;
 mod exporter;
 mod json_field;
 mod locks;
+mod pages;
 mod rows;
 mod schema;
 mod stacks;
@@ -32,6 +35,8 @@ mod stacks;
 mod tests;
 mod text;
 mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 pub use exporter::{Exporter, Options, Summary};
 pub use json_field::{field_json, record_json};

@@ -562,6 +562,7 @@ pub fn of_event_table() -> [&'static str; 2] {
 
 impl InsertStatement {
     /// All statements: those that add rows, in the order of [`TABLES`], and then those that change rows.
+    #[cfg(test)]
     pub(super) const ALL: [InsertStatement; 26] = [
         InsertStatement::Machine,
         InsertStatement::Trace,

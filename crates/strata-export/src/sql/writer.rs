@@ -1,16 +1,18 @@
-//! Writes a database in a thread of its own, in one transaction.
+//! Writes a database in a thread of its own.
 
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
-use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::batch::{Batch, SqlCell};
-use super::schema::{InsertStatement, INDEXES, TABLES, VERSION, VIEWS};
+use super::appended_rows::{AppendedRows, CHANGES};
+use super::batch::Batch;
+use super::pages::PAGE;
+use super::schema::{InsertStatement, SqlTable, INDEXES, TABLES, VERSION, VIEWS};
 
 /// The number of SQLite's instructions after which `stopped` is called again: some milliseconds.
 const LOOK_INTERVAL: i32 = 1 << 16;
@@ -29,6 +31,8 @@ pub(super) type Stopped = Box<dyn FnMut() -> bool + Send>;
 #[derive(Debug)]
 pub(super) struct DatabaseWriter {
     batches: Option<SyncSender<Batch>>,
+    /// Batches that were written, to fill again.
+    written: Receiver<Batch>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -40,10 +44,18 @@ impl DatabaseWriter {
     pub(super) fn new(path: &Path, stopped: Stopped) -> io::Result<DatabaseWriter> {
         let path = real(path)?;
         let (batches, to_write) = sync_channel(WAITING);
-        let write =
-            move || make(&path, &to_write, stopped).map_err(|error| of_system(&path, error));
+        let (to_fill, written) = sync_channel(WAITING + 2);
+        let write = move || {
+            let made = make(&path, &to_write, &to_fill, stopped);
+            made.map_err(|error| of_system(&path, error))
+        };
         let thread = thread::Builder::new().name("database".to_owned()).spawn(write)?;
-        Ok(DatabaseWriter { batches: Some(batches), thread: Some(thread) })
+        Ok(DatabaseWriter { batches: Some(batches), written, thread: Some(thread) })
+    }
+
+    /// Returns a batch without rows, to be filled.
+    pub(super) fn empty_batch(&self) -> Batch {
+        self.written.try_recv().unwrap_or_default()
     }
 
     /// Writes the next batch of rows. After the last one, the database is complete.
@@ -95,75 +107,128 @@ fn real(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// A failure to write a database.
+#[derive(Debug)]
+enum WriteError {
+    Sqlite(rusqlite::Error),
+    System(io::Error),
+}
+
+impl From<rusqlite::Error> for WriteError {
+    fn from(error: rusqlite::Error) -> WriteError {
+        WriteError::Sqlite(error)
+    }
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> WriteError {
+        WriteError::System(error)
+    }
+}
+
 /// Writes all batches to a new database. If they end before the last one, the database is not completed.
-fn make(path: &Path, batches: &Receiver<Batch>, stopped: Stopped) -> rusqlite::Result<()> {
+///
+/// SQLite makes the tables and indexes, the rows are appended without it, and SQLite completes the database.
+fn make(
+    path: &Path,
+    batches: &Receiver<Batch>,
+    to_fill: &SyncSender<Batch>,
+    mut stopped: Stopped,
+) -> Result<(), WriteError> {
+    let connection = open(path)?;
+    connection.execute_batch("BEGIN")?;
+    let tables = TABLES.iter().map(SqlTable::create).chain([CHANGES.create()]);
+    let indexes = INDEXES.iter().map(|(name, on)| format!("CREATE INDEX {name} ON {on}"));
+    let views = VIEWS.iter().map(|(name, query)| format!("CREATE VIEW {name} AS {query}"));
+    for statement in tables.chain(indexes).chain(views) {
+        connection.execute_batch(&statement)?;
+    }
+    connection.execute_batch("COMMIT")?;
+    let roots = roots(&connection)?;
+    connection.close().map_err(|(_, error)| error)?;
+
+    let mut rows = AppendedRows::new(path, &roots)?;
+    let mut changes = Vec::new();
+    let mut is_whole = false;
+    for mut batch in batches {
+        if stopped() {
+            return Err(io::Error::from(io::ErrorKind::Interrupted).into());
+        }
+        is_whole |= batch.is_last;
+        rows.add(&batch, &mut changes)?;
+        batch.clear();
+        // Without room, the batch is freed.
+        let _ = to_fill.try_send(batch);
+    }
+    if !is_whole {
+        return Ok(());
+    }
+    let unsorted = rows.finish(&mut stopped)?;
+
+    let connection = open(path)?;
+    connection.progress_handler(LOOK_INTERVAL, Some(stopped))?;
+    connection.execute_batch("BEGIN")?;
+    change_waits(&connection)?;
+    // The index behind its UNIQUE is not one of those that were written.
+    connection.execute_batch("REINDEX device")?;
+    for index in unsorted {
+        connection.execute_batch(&format!("REINDEX {index}"))?;
+    }
+    for statement in changes {
+        connection.execute_batch(&statement.sql())?;
+    }
+    connection.execute_batch("COMMIT")?;
+    connection.close().map_err(|(_, error)| error)?;
+    Ok(())
+}
+
+/// Opens the database. Nobody else sees the file before it is complete, and what is not complete is removed.
+fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.progress_handler(LOOK_INTERVAL, Some(stopped))?;
-    // Nobody sees the file before it is complete, and what is not complete is removed.
     connection.execute_batch(&format!(
-        "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; \
-         PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA user_version = {VERSION}; BEGIN"
+        "PRAGMA page_size = {PAGE}; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; \
+         PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA user_version = {VERSION}"
     ))?;
-    for table in &TABLES {
-        connection.execute_batch(&table.create())?;
-    }
-    let mut statements = Vec::new();
-    for statement in InsertStatement::ALL {
-        statements.push(connection.prepare(&statement.sql())?);
-    }
-    let mut is_whole = false;
-    for batch in batches {
-        is_whole |= batch.is_last;
-        let mut cells = batch.cells.iter();
-        for &row in &batch.rows {
-            let Some(statement) = statements.get_mut(row as usize) else { continue };
-            for (column, &cell) in (1..=row.cells()).zip(&mut cells) {
-                statement.raw_bind_parameter(column, BoundCell { cell, text: &batch.text })?;
-            }
-            statement.raw_execute()?;
-        }
-    }
-    drop(statements);
-    if !is_whole {
-        return Ok(());
-    }
-    for (name, on) in INDEXES {
-        connection.execute_batch(&format!("CREATE INDEX {name} ON {on}"))?;
-    }
-    for (name, query) in VIEWS {
-        connection.execute_batch(&format!("CREATE VIEW {name} AS {query}"))?;
-    }
-    connection.execute_batch("COMMIT")?;
-    connection.close().map_err(|(_, error)| error)
+    Ok(connection)
 }
 
-/// A cell with the batch that its text is part of.
-struct BoundCell<'b> {
-    cell: SqlCell,
-    text: &'b [u8],
+/// Returns the first pages of all tables and indexes, by name.
+fn roots(connection: &Connection) -> rusqlite::Result<HashMap<String, u32>> {
+    let mut statement =
+        connection.prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")?;
+    let roots = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    roots.collect()
 }
 
-impl ToSql for BoundCell<'_> {
-    #[inline]
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self.cell {
-            SqlCell::Null => ToSqlOutput::Owned(Value::Null),
-            SqlCell::Integer(value) => ToSqlOutput::Owned(Value::Integer(value)),
-            SqlCell::Real(value) => ToSqlOutput::Owned(Value::Real(value)),
-            SqlCell::Word(word) => ToSqlOutput::Borrowed(ValueRef::Text(word.as_bytes())),
-            SqlCell::Text { from, to } => {
-                ToSqlOutput::Borrowed(ValueRef::Text(self.text.get(from..to).unwrap_or_default()))
-            }
-        })
+/// Makes the changes to waits, in their order.
+fn change_waits(connection: &Connection) -> rusqlite::Result<()> {
+    let mut timed_out = connection.prepare(&InsertStatement::TimedOut.sql())?;
+    let mut waited_for = connection.prepare(&InsertStatement::WaitedFor.sql())?;
+    let name = CHANGES.name;
+    let mut changes =
+        connection.prepare(&format!("SELECT wait, request FROM {name} ORDER BY id"))?;
+    let mut changes = changes.query(())?;
+    while let Some(change) = changes.next()? {
+        let wait: i64 = change.get(0)?;
+        match change.get::<_, Option<i64>>(1)? {
+            None => timed_out.execute([wait])?,
+            Some(request) => waited_for.execute([request, wait])?,
+        };
     }
+    drop(changes);
+    connection.execute_batch(&format!("DROP TABLE {name}"))
 }
 
 /// Converts SQLite's error to the system's error behind it, since SQLite mostly says only that there was one.
-fn of_system(path: &Path, error: rusqlite::Error) -> io::Error {
+fn of_system(path: &Path, error: WriteError) -> io::Error {
+    let error = match error {
+        WriteError::Sqlite(error) => error,
+        WriteError::System(error) => return error,
+    };
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => {
             io::Error::new(io::ErrorKind::Interrupted, "asked to stop")
