@@ -188,7 +188,11 @@ impl Export {
             let made_by = FileOrigin { version: SCHEMA_VERSION, selection };
             let mut writer =
                 TableWriter::new(file, columns(table), *sorted_by, made_by).with_context(failed)?;
-            match database.query(&query(&table.name, *sorted_by), &mut writer) {
+            let done = match database.rows_of_events(&table.name, &mut writer) {
+                Ok(false) => database.query(&query(&table.name, *sorted_by), &mut writer),
+                done => done.map(drop),
+            };
+            match done {
                 Ok(()) => {}
                 Err(SqlError::Output(error)) => {
                     return Err(error)

@@ -223,6 +223,19 @@ impl Catalog {
         let left_out = order.len().saturating_sub(TABLES_MAX);
         Catalog { tables, names, left_out }
     }
+
+    /// Returns which event classes belong to a table and have one of the names; `None` for all.
+    pub(crate) fn classes_of(&self, table: usize, names: Option<&[String]>) -> Option<Vec<bool>> {
+        let table = self.tables.get(table)?;
+        if table.event.is_none() && names.is_none() {
+            return None;
+        }
+        let is_wanted = |name: &String| {
+            table.event.as_ref().is_none_or(|event| event == name)
+                && names.is_none_or(|names| names.contains(name))
+        };
+        Some(self.names.iter().map(is_wanted).collect())
+    }
 }
 
 /// Returns the type of a field's column. SQLite treats `UNSIGNED BIGINT` as INTEGER; to others it shows that a value

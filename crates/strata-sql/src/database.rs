@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::config::DbConfig;
@@ -11,7 +11,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Statement};
 use strata_analyze::stats;
-use strata_ctf::read::Reader;
+use strata_ctf::read::{Reader, TimeRange};
 use strata_export::sql::{empty_timeline, TimelineNames};
 
 use crate::catalog::{text, EventTable};
@@ -19,6 +19,8 @@ use crate::choice::{Choice, Options};
 use crate::error::SqlError;
 use crate::findings::Found;
 use crate::parameters::Parameters;
+use crate::row_batch::RowBatch;
+use crate::scan::{EventScan, RowOrder, ScanEnd, ScanRequest};
 use crate::shared_data::{Shared, StopCheck};
 use crate::symbols::SymbolThread;
 use crate::{functions, span_join, table, timeline_tables};
@@ -65,6 +67,8 @@ const TIMELINE: u8 = 2;
 #[derive(Debug, Default)]
 struct Needs {
     needed: AtomicU8,
+    /// Set if a statement reads numbers of rows; shared with the tables.
+    reads_numbers: Arc<AtomicBool>,
     refused: Mutex<Option<String>>,
 }
 
@@ -79,7 +83,10 @@ impl Needs {
                     true => "load_extension",
                 }
             }
-            AuthAction::Read { table_name, .. } => {
+            AuthAction::Read { table_name, column_name } => {
+                if column_name.eq_ignore_ascii_case("rowid") {
+                    self.reads_numbers.store(true, Ordering::Relaxed);
+                }
                 // Where a query reads no column of a table, as with count(*), SQLite tells the name as the query spells it,
                 // and no database.
                 let name = table_name.to_ascii_lowercase();
@@ -166,7 +173,8 @@ impl Database {
         let names = options.names.clone();
         let choice = options.compile(&reader, &*stop)?;
         let shared = Arc::new(Shared::new(reader, names, choice, stop));
-        let needs = Arc::new(Needs::default());
+        let reads_numbers = Arc::clone(&shared.reads_numbers);
+        let needs = Arc::new(Needs { reads_numbers, ..Needs::default() });
         let symbols = Arc::new(SymbolThread::new(&shared));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_MEMORY
@@ -259,6 +267,7 @@ impl Database {
     /// A statement is wrong or does more than read, the query was stopped, or rows cannot be written.
     pub fn query(&mut self, text: &str, sink: &mut dyn RowSink) -> Result<(), SqlError> {
         self.needs.needed.store(0, Ordering::Relaxed);
+        self.needs.reads_numbers.store(false, Ordering::Relaxed);
         self.needs.take_refused();
         self.look(text)?;
         self.compute()?;
@@ -287,6 +296,51 @@ impl Database {
             sink.end().map_err(SqlError::Output)?;
         }
         Ok(())
+    }
+
+    /// Passes the rows of a table of event records to `sink`: those of `SELECT * FROM table`, without SQLite in between.
+    /// Returns false, without rows, for any other table.
+    ///
+    /// # Errors
+    /// The scan was stopped or has failed, or rows cannot be written.
+    pub fn rows_of_events(&self, table: &str, sink: &mut dyn RowSink) -> Result<bool, SqlError> {
+        let catalog = &self.shared.catalog;
+        let Some(index) = catalog.tables.iter().position(|known| known.name == table) else {
+            return Ok(false);
+        };
+        let columns = catalog.tables.get(index).map_or(&[][..], |table| &table.columns);
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        sink.columns(&names).map_err(SqlError::Output)?;
+        let request = ScanRequest {
+            table: index,
+            columns: columns.iter().map(|column| column.source).collect(),
+            range: TimeRange::ALL,
+            classes: catalog.classes_of(index, None),
+            order: RowOrder::Any,
+            has_numbers: false,
+        };
+        let scan = EventScan::begin(&self.shared, request);
+        let scan =
+            scan.map_err(|error| SqlError::Query(format!("no thread to read with: {error}")))?;
+        let mut used = RowBatch::default();
+        let of_scan = |end| match end {
+            ScanEnd::Stopped => SqlError::Stopped,
+            ScanEnd::Failed(text) => SqlError::Query(text),
+        };
+        while let Some(batch) = scan.next(used, &self.shared).map_err(of_scan)? {
+            let mut cells = Vec::with_capacity(names.len());
+            for row in batch.cells.chunks_exact(names.len()) {
+                cells.clear();
+                cells.extend(row.iter().map(|cell| batch.value(*cell, catalog)));
+                if sink.row(&cells).map_err(SqlError::Output)?.is_break() {
+                    return Ok(true);
+                }
+            }
+            drop(cells);
+            used = batch;
+        }
+        sink.end().map_err(SqlError::Output)?;
+        Ok(true)
     }
 
     /// Prepares all statements, so that the authorizer reports what they need, and checks their parameters.

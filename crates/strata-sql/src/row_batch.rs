@@ -1,5 +1,9 @@
 //! Rows of event records, as a scan passes them on.
 
+use rusqlite::types::ValueRef;
+
+use crate::catalog::Catalog;
+
 /// The longest text of a column; a longer one is NULL \[byte\].
 const VALUE_BYTES: usize = 16 << 20;
 
@@ -69,6 +73,24 @@ impl RowBatch {
             }
             true
         })
+    }
+
+    /// Returns the value of a cell of the batch. `catalog` has the names of events.
+    #[inline]
+    pub(crate) fn value<'b>(&'b self, cell: ScanCell, catalog: &'b Catalog) -> ValueRef<'b> {
+        let part =
+            |from: u32, to: u32| self.bytes.get(from as usize..to as usize).unwrap_or_default();
+        match cell {
+            ScanCell::Null => ValueRef::Null,
+            ScanCell::Integer(value) => ValueRef::Integer(value),
+            ScanCell::Real(value) => ValueRef::Real(value),
+            ScanCell::Class(class) => {
+                let name = catalog.names.get(class as usize);
+                ValueRef::Text(name.map_or(&[][..], |name| name.as_bytes()))
+            }
+            ScanCell::Text { from, to } => ValueRef::Text(part(from, to)),
+            ScanCell::Blob { from, to } => ValueRef::Blob(part(from, to)),
+        }
     }
 
     /// Returns about how much memory the batch takes \[byte\].

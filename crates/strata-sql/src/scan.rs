@@ -5,6 +5,7 @@
 //! A query that wants the latest records first gets the slices of the traces from the last one to the first, each with its
 //! rows in the opposite order: with a limit, it reads the end of the traces alone.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
@@ -30,6 +31,10 @@ const ROWS: (usize, usize) = (16, 4096);
 const TEXT_BYTES: usize = 1 << 20;
 /// The most batches that wait between the thread and the query.
 const WAITING: usize = 3;
+/// The most rows that a batch counts, which has no cells.
+const COUNTED_ROWS: usize = 1 << 20;
+/// The most passes in which records are counted: each is over some of the streams.
+const COUNT_PASSES: usize = 256;
 /// Number of messages between two checks for a request to stop.
 const LOOK_INTERVAL: u32 = 4096;
 
@@ -56,6 +61,15 @@ pub(crate) struct ScanRequest {
     /// Event classes whose records are rows; `None` for all.
     pub classes: Option<Vec<bool>>,
     pub order: RowOrder,
+    /// True if the query reads the rows' numbers.
+    pub has_numbers: bool,
+}
+
+impl ScanRequest {
+    /// Returns true if the query needs to know only how many rows there are.
+    pub(crate) fn is_count(&self) -> bool {
+        self.columns.is_empty() && !self.has_numbers && self.order == RowOrder::Any
+    }
 }
 
 /// A running scan. Dropping it ends the thread.
@@ -104,21 +118,38 @@ impl EventScan {
     }
 
     /// Waits for the next rows; `None` after the last ones. The scan fills `used` again.
-    pub(crate) fn next(&self, used: RowBatch) -> Option<RowBatch> {
+    ///
+    /// # Errors
+    /// Returns why rows are missing.
+    pub(crate) fn next(
+        &self,
+        used: RowBatch,
+        shared: &Shared,
+    ) -> Result<Option<RowBatch>, ScanEnd> {
         // Without room, the batch is freed.
         let _ = self.used.try_send(used);
-        self.batches.recv().ok()
+        if let Ok(batch) = self.batches.recv() {
+            return Ok(Some(batch));
+        }
+        if let Some(fault) = self.fault.get() {
+            return Err(ScanEnd::Failed(fault.clone()));
+        }
+        if (shared.stop)() {
+            return Err(ScanEnd::Stopped);
+        }
+        match self.is_whole.load(Ordering::Acquire) {
+            true => Ok(None),
+            false => Err(ScanEnd::Failed("a scan has ended by a fault of strata".to_owned())),
+        }
     }
+}
 
-    /// Returns why rows are missing, after the last batch; `None` if none are.
-    pub(crate) fn fault(&self) -> Option<String> {
-        self.fault.get().cloned()
-    }
-
-    /// Returns true if no rows are missing, after the last batch.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.is_whole.load(Ordering::Acquire)
-    }
+/// Why a scan has ended before its last row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ScanEnd {
+    Stopped,
+    /// It has failed, for the reason in the text.
+    Failed(String),
 }
 
 struct ScanWorker<'w> {
@@ -148,9 +179,47 @@ impl ScanWorker<'_> {
 
     fn run(&self, to_send: &SyncSender<RowBatch>, to_use: &Receiver<RowBatch>) {
         let Some(mut maker) = RowMaker::new(self.shared, self.request) else { return };
-        match (self.request.order, self.shared.slices()) {
-            (RowOrder::Descending, Some(slices)) => self.backward(&mut maker, slices, to_send),
-            _ => self.forward(&mut maker, to_send, to_use),
+        // Only this order is worth reading the headers of all packets.
+        let slices = match self.request.order {
+            RowOrder::Descending => self.shared.slices(),
+            RowOrder::Any | RowOrder::Ascending => None,
+        };
+        match slices {
+            Some(slices) => self.backward(&mut maker, slices, to_send),
+            None if self.request.is_count() => self.count(&mut maker, to_send),
+            None => self.forward(&mut maker, to_send, to_use),
+        }
+    }
+
+    /// Passes on how many rows there are, in batches without cells. One stream is read after the other, since rows
+    /// without cells are in any order.
+    fn count(&self, maker: &mut RowMaker<'_>, to_send: &SyncSender<RowBatch>) {
+        let range = self.request.range.and(&self.shared.choice.range);
+        let (mut rows, mut most) = (0, ROWS.0);
+        let send = |rows| to_send.send(RowBatch { rows, ..RowBatch::default() }).is_ok();
+        let streams = self.shared.reader.streams();
+        for some in streams.chunks(streams.len().div_ceil(COUNT_PASSES).max(1)) {
+            let is_one_of = |stream: &Stream| {
+                some.iter().any(|other| other.index() == stream.index()) && self.is_wanted(stream)
+            };
+            let events = self.shared.reader.events_of_streams(range, &is_one_of);
+            let ended = self.pass(events, maker, |_, _| {
+                rows += 1;
+                if rows < most {
+                    return ControlFlow::Continue(());
+                }
+                most = (most * 4).min(COUNTED_ROWS);
+                match send(mem::take(&mut rows)) {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            });
+            if ended.is_break() {
+                return;
+            }
+        }
+        if rows > 0 {
+            send(rows);
         }
     }
 
@@ -232,7 +301,7 @@ impl ScanWorker<'_> {
             rows = (rows * 4).min(ROWS.1);
             let mut next = to_use.try_recv().unwrap_or_default();
             next.clear();
-            match to_send.send(std::mem::replace(&mut batch, next)) {
+            match to_send.send(mem::replace(&mut batch, next)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
@@ -271,7 +340,7 @@ impl ScanWorker<'_> {
                     last = Some(event.time());
                     maker.row(event, &mut batch);
                     if batch.rows >= ROWS.1 || batch.bytes.len() >= TEXT_BYTES {
-                        let full = std::mem::take(&mut batch);
+                        let full = mem::take(&mut batch);
                         batch = kept.push(full);
                     }
                     ControlFlow::Continue(())
@@ -330,7 +399,7 @@ impl<'w> RowMaker<'w> {
     }
 
     /// Returns whether the query and the database have this record.
-    #[inline]
+    #[inline(always)]
     fn is_row(&mut self, event: &Event<'_>) -> bool {
         let class = event.class().index();
         let classes = self.request.classes.as_deref();
@@ -386,7 +455,9 @@ impl<'w> RowMaker<'w> {
             };
             batch.cells.push(cell);
         }
-        batch.ids.push(self.shared.id(event));
+        if self.request.has_numbers {
+            batch.ids.push(self.shared.id(event));
+        }
         batch.rows += 1;
     }
 }

@@ -1,6 +1,7 @@
 //! Data that all tables of a database share.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use strata_analyze::debug_info::SourceOptions;
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     /// Options for finding the names of functions.
     pub names: SourceOptions,
     pub choice: Choice,
+    /// True if a statement of the query reads numbers of rows.
+    pub reads_numbers: Arc<AtomicBool>,
     slices: OnceLock<Option<Vec<Slice>>>,
     facts: Mutex<Option<Arc<DerivedFacts>>>,
     /// Number of files of all streams before a stream, by index of the stream.
@@ -63,7 +66,19 @@ impl Shared {
         let files = of_stream.collect();
         let (findings, facts) = (Findings::default(), Mutex::new(None));
         let slices = OnceLock::new();
-        Shared { reader, catalog, findings, stop, names, choice, slices, facts, files }
+        let reads_numbers = Arc::default();
+        Shared {
+            reader,
+            catalog,
+            findings,
+            stop,
+            names,
+            choice,
+            reads_numbers,
+            slices,
+            facts,
+            files,
+        }
     }
 
     /// Returns the traces in slices of time, which can be read from the last to the first; `None` if packets have no

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::ffi::{c_int, CStr, CString};
 use std::mem;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use rusqlite::fallible_iterator::FallibleIterator as _;
@@ -17,13 +18,15 @@ use rusqlite::{ffi, Connection, Error, Result};
 use strata_ctf::read::TimeRange;
 
 use crate::catalog::{EventTable, Source};
-use crate::row_batch::{RowBatch, ScanCell};
-use crate::scan::{EventScan, RowOrder, ScanRequest};
+use crate::row_batch::RowBatch;
+use crate::scan::{EventScan, RowOrder, ScanEnd, ScanRequest};
 use crate::shared_data::Shared;
 
 /// Letters in a plan that mean that SQLite relies on rows in the order of time, the first or the last record first.
 const ASCENDING: char = 's';
 const DESCENDING: char = 'd';
+/// Last letter in a plan that means that rows have their numbers.
+const NUMBERS: char = '#';
 /// First of the columns that share one bit in SQLite's mask of needed columns.
 const LAST_BIT: usize = 63;
 
@@ -179,7 +182,13 @@ unsafe impl VTab<'_> for EventVTab {
                 letters.push(order);
             }
         }
-        info.set_idx_str(&format!("{:x} {letters}", info.col_used()));
+        // SQLite's mask does not say whether the query reads numbers of rows.
+        let used = info.col_used();
+        let has_numbers = used != 0 || self.shared.reads_numbers.load(Ordering::Relaxed);
+        if has_numbers {
+            letters.push(NUMBERS);
+        }
+        info.set_idx_str(&format!("{used:x} {letters}"));
         info.set_estimated_cost(cost);
         info.set_estimated_rows((cost / 10.0) as i64);
         Ok(true)
@@ -195,6 +204,7 @@ unsafe impl VTab<'_> for EventVTab {
             batch: RowBatch::default(),
             width: 0,
             row: 0,
+            rows_before: 0,
         })
     }
 }
@@ -212,8 +222,9 @@ struct EventCursor {
     batch: RowBatch,
     /// Number of cells in a row of `scan`.
     width: usize,
-    /// Index of the row in the batch.
+    /// Index of the row in the batch, and number of all rows in the batches before.
     row: usize,
+    rows_before: usize,
 }
 
 /// A value of any type of SQLite's.
@@ -256,19 +267,6 @@ fn narrow(range: &mut TimeRange, condition: Condition, value: &Value) {
 }
 
 impl EventCursor {
-    /// Returns which event classes belong to the table and have one of the names; `None` for all.
-    fn classes(&self, names: Option<&[String]>) -> Option<Vec<bool>> {
-        let table = self.shared.catalog.tables.get(self.table)?;
-        if table.event.is_none() && names.is_none() {
-            return None;
-        }
-        let is_wanted = |name: &String| {
-            table.event.as_ref().is_none_or(|event| event == name)
-                && names.is_none_or(|names| names.contains(name))
-        };
-        Some(self.shared.catalog.names.iter().map(is_wanted).collect())
-    }
-
     fn step(&mut self) -> Result<()> {
         self.row += 1;
         if self.row < self.batch.rows {
@@ -281,23 +279,21 @@ impl EventCursor {
     fn fill(&mut self) -> Result<()> {
         self.row = 0;
         let used = mem::take(&mut self.batch);
-        let next = self.scan.as_ref().and_then(|scan| scan.next(used));
-        if next.is_none() {
-            let scan = self.scan.take();
-            if let Some(fault) = scan.as_ref().and_then(EventScan::fault) {
-                return Err(failed(fault));
-            }
-            let is_whole = scan.is_none_or(|scan| scan.is_whole());
-            if (self.shared.stop)() {
-                return Err(Error::SqliteFailure(
-                    ffi::Error::new(ffi::SQLITE_INTERRUPT),
-                    Some("interrupted".to_owned()),
-                ));
-            }
-            if !is_whole {
-                return Err(Error::ModuleError("a scan has ended by a fault of strata".to_owned()));
-            }
+        self.rows_before += used.rows;
+        let next = match &self.scan {
+            Some(scan) => scan.next(used, &self.shared),
+            None => Ok(None),
+        };
+        if !matches!(next, Ok(Some(_))) {
+            self.scan = None;
         }
+        let next = next.map_err(|end| match end {
+            ScanEnd::Failed(text) => failed(text),
+            ScanEnd::Stopped => Error::SqliteFailure(
+                ffi::Error::new(ffi::SQLITE_INTERRUPT),
+                Some("interrupted".to_owned()),
+            ),
+        })?;
         self.batch = next.unwrap_or_default();
         Ok(())
     }
@@ -339,7 +335,7 @@ unsafe impl VTabCursor for EventCursor {
                 None => {}
             }
         }
-        let classes = self.classes(names.as_deref());
+        let classes = self.shared.catalog.classes_of(self.table, names.as_deref());
         let all =
             self.shared.catalog.tables.get(self.table).map_or(&[][..], |table| &table.columns);
         self.cells.clear();
@@ -357,15 +353,21 @@ unsafe impl VTabCursor for EventCursor {
         self.scan = None;
         self.batch = RowBatch::default();
         self.row = 0;
+        self.rows_before = 0;
         if nothing {
             return Ok(());
         }
+        let (letters, has_numbers) = match letters.strip_suffix(NUMBERS) {
+            Some(letters) => (letters, true),
+            None => (letters, false),
+        };
         let order = match letters.chars().last() {
             Some(ASCENDING) => RowOrder::Ascending,
             Some(DESCENDING) => RowOrder::Descending,
             _ => RowOrder::Any,
         };
-        let request = ScanRequest { table: self.table, columns, range, classes, order };
+        let request =
+            ScanRequest { table: self.table, columns, range, classes, order, has_numbers };
         let scan = EventScan::begin(&self.shared, request);
         self.scan = Some(scan.map_err(|error| failed(format!("no thread to read with: {error}")))?);
         self.fill()
@@ -386,25 +388,15 @@ unsafe impl VTabCursor for EventCursor {
         let column = usize::try_from(column).unwrap_or(usize::MAX);
         let place = self.cells.get(column).copied().flatten();
         let cell = place.and_then(|place| self.batch.cells.get(self.row * self.width + place));
-        let part = |from: u32, to: u32| {
-            self.batch.bytes.get(from as usize..to as usize).unwrap_or_default()
-        };
-        let value = match cell.copied() {
-            None | Some(ScanCell::Null) => ValueRef::Null,
-            Some(ScanCell::Integer(value)) => ValueRef::Integer(value),
-            Some(ScanCell::Real(value)) => ValueRef::Real(value),
-            Some(ScanCell::Class(class)) => {
-                let name = self.shared.catalog.names.get(class as usize);
-                ValueRef::Text(name.map_or(&[][..], |name| name.as_bytes()))
-            }
-            Some(ScanCell::Text { from, to }) => ValueRef::Text(part(from, to)),
-            Some(ScanCell::Blob { from, to }) => ValueRef::Blob(part(from, to)),
-        };
+        let value =
+            cell.map_or(ValueRef::Null, |cell| self.batch.value(*cell, &self.shared.catalog));
         context.set_result(&Borrowed(value))
     }
 
     fn rowid(&self) -> Result<i64> {
-        Ok(self.batch.ids.get(self.row).copied().unwrap_or_default())
+        // Where only the number of rows counts, rows have numbers that are at least different.
+        let of_record = self.batch.ids.get(self.row).copied();
+        Ok(of_record.unwrap_or((self.rows_before + self.row) as i64))
     }
 }
 

@@ -267,6 +267,70 @@ fn many_rows_come_in_their_order_and_a_limit_ends_the_scan() {
 }
 
 #[test]
+fn rows_without_columns_are_as_many_as_there_are_records() {
+    let folder = numbers(20_000);
+    let other = numbers(7);
+    fs::copy(other.0.join("stream"), folder.0.join("other_stream")).unwrap();
+    let mut database = database(&folder);
+    for (query, wanted) in [
+        ("select count(*) from events", "40014"),
+        ("select count(*) from a", "20007"),
+        ("select count(*) from a, (select 1 from b limit 3)", "60021"),
+        ("select count(*) from (select 1 from events limit 5)", "5"),
+        ("select count(*) from events where exists (select 1 from b)", "40014"),
+        ("select (select count(*) from a) + (select count(n) from a)", "40014"),
+        // A join of this kind finds rows again by their numbers.
+        ("select count(*) from (select 1 as one where 0) right join a on one = 1", "20007"),
+        ("select count(*) from (select 1 as one) full join a on one = 1", "20007"),
+        // Numbers of rows are those of their records, whatever else is read.
+        ("select count(distinct rowid), count(*) from events", "40014|40014"),
+        ("select count(*) from a where rowid in (select rowid from events)", "20007"),
+    ] {
+        assert_eq!(rows(&mut database, query), [wanted], "{query}");
+    }
+    let of_numbers = rows(&mut database, "select rowid from events order by 1");
+    let beside = "select rowid from (select rowid, name from events) order by 1";
+    assert_eq!(rows(&mut database, beside), of_numbers);
+    // The first row comes before the last record is read.
+    assert_eq!(rows(&mut database, "select 1 from events limit 1"), ["1"]);
+}
+
+#[test]
+fn rows_of_a_table_without_a_query_are_those_of_a_query() {
+    let limits = [0xff; 24];
+    let fields = "u64 most; i64 least; f64 nan;";
+    let folder = trace(
+        &[("x", fields), ("text", "string of_any; u8 array[2];"), ("states", "")],
+        &[(0, 1, &limits), (1, 2, b"\"\xff'\0ab"), (2, 3, b""), (0, 3, &[0; 24])],
+    );
+    let mut database = database(&folder);
+    for table in ["events", "x", "text", "event_states"] {
+        let mut direct = Lines::default();
+        assert!(database.rows_of_events(table, &mut direct).unwrap(), "{table}");
+        assert_eq!(direct.0, rows(&mut database, &format!("select * from {table}")), "{table}");
+        assert!(!direct.0.is_empty());
+    }
+    // Other tables have their rows by queries alone.
+    for table in ["states", "state", "event_counts", "nothing"] {
+        let mut direct = Lines::default();
+        assert!(!database.rows_of_events(table, &mut direct).unwrap(), "{table}");
+        assert!(direct.0.is_empty());
+    }
+    let many = numbers(5000);
+    let stopped = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stopped);
+    let reader = Reader::open(&[&many.0]).unwrap();
+    let stop = Arc::new(move || asked.load(Ordering::Relaxed));
+    let mut database = Database::new(reader, stop).unwrap();
+    let mut direct = Lines::default();
+    database.rows_of_events("a", &mut direct).unwrap();
+    assert_eq!(direct.0, rows(&mut database, "select * from a"));
+    stopped.store(true, Ordering::Relaxed);
+    let ended = database.rows_of_events("events", &mut Lines::default());
+    assert!(matches!(ended, Err(SqlError::Stopped)), "{ended:?}");
+}
+
+#[test]
 fn an_order_by_time_is_that_of_the_scan_and_sorts_nothing() {
     let folder = numbers(5000);
     let mut database = database(&folder);
