@@ -82,7 +82,7 @@ const HIT_MIN = 4;
 /** From bottom to top in a cell of states. */
 const STACK = [RUNNING, WOKEN, PREEMPTED, UNINTERRUPTIBLE, BLOCKED];
 /** How much of its band a state takes: its second sign, besides the colour. */
-const SHARE: Record<number, number> = {
+export const STATE_HEIGHTS: Record<number, number> = {
 	[RUNNING]: 1,
 	[WOKEN]: 0.66,
 	[PREEMPTED]: 0.66,
@@ -554,7 +554,7 @@ export class Drawing {
 			context.fillRect(x, top, w, height);
 			return;
 		}
-		const share = SHARE[kind] ?? 1;
+		const share = STATE_HEIGHTS[kind] ?? 1;
 		context.fillStyle = theme.states[kind] ?? theme.muted;
 		context.fillRect(x, top + height * (1 - share), w, height * share);
 	}

@@ -54,7 +54,8 @@ export class EventList {
 	cursor = -1;
 	/** Counted, so that only the answer to the latest question is taken. */
 	private asks = 0;
-	private isAsking = false;
+	/** An answer is still to come. */
+	isAsking = false;
 	/** The last answer on what is in front, or behind, had nothing, though there may be more: only who scrolls on asks again. */
 	private isStuckEarlier = false;
 	private isStuckLater = false;
@@ -263,6 +264,7 @@ export class EventList {
 			// What is here stays; it is asked again when it is scrolled again.
 			this.isAsking = false;
 			this.failed(error);
+			this.changed();
 			return;
 		}
 		this.isAsking = false;

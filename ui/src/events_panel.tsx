@@ -85,7 +85,8 @@ function List({ state }: { state: State }) {
 	});
 	// Keys go to the list as soon as it is there: E, then arrows.
 	useEffect(() => {
-		if (document.activeElement === document.body) {
+		const focused = document.activeElement;
+		if (focused === document.body || focused?.matches(".panel")) {
 			place.current?.focus({ preventScroll: true });
 		}
 	}, []);

@@ -21,7 +21,9 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
-import { Drawer, Help } from "./panels";
+import { Help } from "./help";
+import { takesKey, takesText } from "./key_targets";
+import { Drawer } from "./panels";
 import { SideName } from "./parts";
 import { fits, isUnknown, type Row, rowAt } from "./track_rows";
 import { PairApi, sideOf } from "./trace_pair";
@@ -236,17 +238,20 @@ function Page({ api }: { api: Api }) {
 
 	useEffect(() => {
 		const pressed = (event: KeyboardEvent) => {
-			if (event.target instanceof HTMLInputElement) {
+			if (takesText(event.target)) {
 				if (event.key === "Escape") {
-					event.target.blur();
+					(event.target as HTMLElement).blur();
 				}
 				return;
 			}
-			if (event.ctrlKey || event.metaKey || event.altKey) {
+			// AltGr makes characters, on some keyboards [ and ].
+			const isAltGraph = event.getModifierState("AltGraph");
+			if ((event.ctrlKey || event.metaKey || event.altKey) && !isAltGraph) {
 				return;
 			}
-			const isButton = event.target instanceof HTMLButtonElement;
-			if (isButton && (event.key === "Enter" || event.key === " ")) {
+			// There is nothing yet that keys could change, or the list of keys is above it: what is behind a dialog takes none.
+			const isBehind = state.help && event.key !== "Escape" && event.key !== "?";
+			if (!state.meta || isBehind || (!event.shiftKey && takesKey(event.target, event.key))) {
 				return;
 			}
 			const at = pointer ? timeAt(pointer.x) : undefined;
@@ -266,7 +271,7 @@ function Page({ api }: { api: Api }) {
 				KeyE: () => state.setTab("events"),
 				Escape: () => {
 					if (state.help) {
-						state.help = false;
+						state.showHelp(false);
 					} else if (state.tab) {
 						state.setTab(undefined);
 					} else if (state.selection) {
@@ -298,11 +303,9 @@ function Page({ api }: { api: Api }) {
 				v: () => state.select(joined(event.shiftKey ? state.selection : undefined, state.slice ?? state.range), true),
 				y: () => void state.why(),
 				z: () => state.setFolding(state.folds.all.length === 0),
-				"?": () => {
-					state.help = !state.help;
-				},
+				"?": () => state.showHelp(!state.help),
 			};
-			const act = keys[event.code] ?? characters[event.key.toLowerCase()];
+			const act = (isAltGraph ? undefined : keys[event.code]) ?? characters[event.key.toLowerCase()];
 			if (act) {
 				event.preventDefault();
 				act();
@@ -426,6 +429,15 @@ function Page({ api }: { api: Api }) {
 		if (band && tile && n >= 0) {
 			const at = Math.min(Math.max(time, tile.from[n] ?? time), Math.max((tile.to[n] ?? time) - 1, tile.from[n] ?? time));
 			void state.choose(band.track.id, at + state.shiftOf(row?.side));
+		}
+	};
+
+	/** The browser has taken the pointer over, as for a gesture: what is selected by then stays. */
+	const cancelled = () => {
+		const of = drag.current;
+		drag.current = undefined;
+		if (of?.isMoved && !of.isPan) {
+			state.select(state.selection, true);
 		}
 	};
 
@@ -587,14 +599,7 @@ function Page({ api }: { api: Api }) {
 				<button type="button" aria-label={state.isDark ? "Light" : "Dark"} onClick={() => state.setDark(!state.isDark)}>
 					{state.isDark ? "☀" : "☾"}
 				</button>
-				<button
-					type="button"
-					aria-label="Keys"
-					onClick={() => {
-						state.help = true;
-						setTick((tick) => tick + 1);
-					}}
-				>
+				<button type="button" aria-label="Keys and signs" onClick={() => state.showHelp(true)}>
 					?
 				</button>
 			</header>
@@ -618,6 +623,9 @@ function Page({ api }: { api: Api }) {
 				}}
 				onPointerMove={(event) => setOverviewAt(where(event).x)}
 				onPointerUp={overviewEnd}
+				onPointerCancel={() => {
+					overviewDrag.current = undefined;
+				}}
 				onPointerLeave={() => setOverviewAt(undefined)}
 			>
 				<canvas ref={overview} />
@@ -685,6 +693,7 @@ function Page({ api }: { api: Api }) {
 				onPointerDown={down}
 				onPointerMove={moved}
 				onPointerUp={up}
+				onPointerCancel={cancelled}
 				onPointerLeave={() => setPointer(undefined)}
 				onDblClick={twice}
 			>
@@ -725,14 +734,7 @@ function Page({ api }: { api: Api }) {
 					<span>hatched: unknown</span>
 				</span>
 			</footer>
-			{state.help && (
-				<Help
-					close={() => {
-						state.help = false;
-						setTick((tick) => tick + 1);
-					}}
-				/>
-			)}
+			{state.help && <Help theme={state.theme} close={() => state.showHelp(false)} />}
 		</main>
 	);
 }
@@ -794,6 +796,11 @@ function Name({ row, state }: { row: Row; state: State }) {
 					{row.label}
 				</button>
 				<span class="note">{row.note}</span>
+				{row.group.startsWith("cpus-") && (
+					<button type="button" class="act" aria-label={`What the rows of ${row.label} show`} title="?: what is seen here" onClick={() => state.showHelp(true)}>
+						?
+					</button>
+				)}
 				{/^(process|kernel)-/.test(row.group) && (
 					<button
 						type="button"

@@ -16,7 +16,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { Change, EventRecord, Frame, Path, Slice } from "./api";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Events } from "./events_panel";
 import { Go, Picked, SideName, Sides, value } from "./parts";
 import { boxes, frameAt, unfolded } from "./flame";
@@ -101,6 +101,9 @@ export function Drawer({ state }: { state: State }) {
 				onPointerUp={() => {
 					drag.current = undefined;
 				}}
+				onPointerCancel={() => {
+					drag.current = undefined;
+				}}
 				onKeyDown={(event) => {
 					const by = { ArrowUp: 40, ArrowDown: -40 }[event.key];
 					if (by) {
@@ -128,7 +131,8 @@ export function Drawer({ state }: { state: State }) {
 					×
 				</button>
 			</div>
-			<div class="panel" role="tabpanel">
+			{/* biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll what is longer than the panel, also where it has no control */}
+			<div class="panel" role="tabpanel" tabIndex={0}>
 				{tab === "details" && <Details state={state} />}
 				{tab === "selection" && <Selection state={state} />}
 				{tab === "events" && <Events state={state} />}
@@ -636,68 +640,5 @@ function Changes({ state }: { state: State }) {
 				</>
 			)}
 		</>
-	);
-}
-
-const KEYS: [string, string][] = [
-	["W S, + −", "zoom in and out"],
-	["A D, ← →", "earlier and later"],
-	["↑ ↓", "up and down"],
-	[", .", "the slice before, the next one"],
-	["Shift+↑ ↓", "the row above or below, at that time"],
-	["F", "fit the selection or slice; again: all"],
-	["0", "all of the trace"],
-	["V, Shift+V", "select the time of the slice, or what is in view; up to the slice"],
-	["R", "clear the selected time: all of it, also in reports"],
-	["Backspace", "the range before"],
-	["C", "only the recorded command, or all"],
-	["O", "only the process that you look at, or all"],
-	["H, Shift+H", "hide that process; show all that are hidden"],
-	["X", "reports and events of that row only; Shift: besides others"],
-	["/", "search processes and threads"],
-	["E", "events, with a filter"],
-	["↑ ↓ PgUp PgDn Home End", "in the list of events: up and down; Enter: show it in the middle"],
-	["[ ]", "hit before, next hit of the filter"],
-	["Y", "why: the critical path of the slice"],
-	["M", "mark the moment under the pointer"],
-	["Z", "leave out long times without events, or show them"],
-	["L", "go with the end of a recording, or stay"],
-	["T", "light or dark"],
-	["Esc", "close, then clear the selected time, then the selected rows"],
-	["?", "these keys"],
-];
-
-export function Help({ close }: { close: () => void }) {
-	const dialog = useRef<HTMLDialogElement>(null);
-	// What is behind it takes no key and is not read aloud; when it goes, the focus is where it was.
-	useEffect(() => {
-		const shown = dialog.current;
-		shown?.showModal();
-		return () => shown?.close();
-	}, []);
-	return (
-		<dialog ref={dialog} class="help" closedby="any" aria-label="Keys" onCancel={close}>
-			<h2>Keys and mouse</h2>
-			<dl>
-				{KEYS.flatMap(([keys, text]) => [
-					<dt key={keys}>
-						<kbd>{keys}</kbd>
-					</dt>,
-					<dd key={`${keys}d`}>{text}</dd>,
-				])}
-			</dl>
-			<p>
-				Drag over the tracks to select a time, with Shift to move. The wheel scrolls, with Ctrl it zooms, with Shift it
-				moves. A click on a slice shows all that is known of it; a double click zooms to it. A click on a name has reports
-				and events be of that row, Ctrl and a click of one more.
-			</p>
-			<p>
-				Cells that stand for many slices show each state as high as its share of the time. Hatched: the trace does not
-				say. Red crosses: records were discarded there.
-			</p>
-			<button type="button" onClick={close}>
-				Close
-			</button>
-		</dialog>
 	);
 }

@@ -5,8 +5,8 @@
 //                                                    └─▶ Api ─▶ server ─▶ answer ──────┘
 // ```
 //
-// There is one State for a page. What the user does is a method; only fields without consequences (the help, text that is
-// being typed) are set from outside. `changed` is called after each change, and draws at most once for each frame of the screen.
+// There is one State for a page. What the user does is a method; only fields without consequences (text that is being
+// typed) are set from outside. `changed` is called after each change, and draws at most once for each frame of the screen.
 //
 // - `begin` asks what the trace is, again and again while it is read or recorded, and adds new tracks. While the
 //   server does not answer, `reconnect` asks more and more rarely; what is on the page stays.
@@ -28,7 +28,7 @@ import { filterOf, RowChoice, tracksOf as tracksOfRows } from "./row_choice";
 import { type Group, groupsOf, type Member, memberOf, nameVirtualCpus, type Row, rowAt, rowsOf } from "./track_rows";
 import { tracksOf } from "./critical_path";
 import type { Compared } from "./panel_data";
-import { DARK, LIGHT, type Theme } from "./theme";
+import { DARK, isDarkAtFirst, keepDark, LIGHT, type Theme } from "./theme";
 import { Tiles } from "./tiles";
 import { followed, kept, panned, type Range, toggled, zoomed } from "./time";
 
@@ -145,13 +145,7 @@ export class State {
 			() => this.listMoved(),
 			(error) => this.notice(error),
 		);
-		this.isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-		try {
-			const kept = localStorage.getItem("theme");
-			this.isDark = kept ? kept === "dark" : this.isDark;
-		} catch {
-			// A browser that keeps nothing has its own colours each time.
-		}
+		this.isDark = isDarkAtFirst();
 	}
 
 	get theme(): Theme {
@@ -759,7 +753,7 @@ export class State {
 
 	/** Whether a panel is still to show what it is of. */
 	get isAsking(): boolean {
-		return this.asking > 0 || this.following !== undefined;
+		return this.asking > 0 || this.following !== undefined || this.list.isAsking;
 	}
 
 	async refresh(): Promise<void> {
@@ -943,11 +937,13 @@ export class State {
 
 	setDark(isDark: boolean): void {
 		this.isDark = isDark;
-		try {
-			localStorage.setItem("theme", isDark ? "dark" : "light");
-		} catch {
-			// It stays so until the page is left.
-		}
+		keepDark(isDark);
+		this.changed();
+	}
+
+	/** Shows the list of keys and signs, or closes it. */
+	showHelp(isShown: boolean): void {
+		this.help = isShown;
 		this.changed();
 	}
 

@@ -81,6 +81,27 @@ export const DARK: Theme = {
 	onNames: "#0c0e11",
 };
 
+/** Whether the page is dark: as it was last set here, otherwise as the browser's own colours are. */
+export function isDarkAtFirst(): boolean {
+	const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+	try {
+		const kept = localStorage.getItem("theme");
+		return kept ? kept === "dark" : isDark;
+	} catch {
+		// A browser that keeps nothing has its own colours each time.
+		return isDark;
+	}
+}
+
+/** Keeps in the browser whether the page is dark. */
+export function keepDark(isDark: boolean): void {
+	try {
+		localStorage.setItem("theme", isDark ? "dark" : "light");
+	} catch {
+		// It stays so until the page is left.
+	}
+}
+
 /** A name without its numbers and addresses: `worker-1` and `worker-2` have one colour. */
 export function stem(name: string): string {
 	return name.replace(/0x[0-9a-f]+|\d+/g, "").trim();
