@@ -82,6 +82,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_LENGTH_SIGNED);
 	CONSTANT(STRATA_ABI_KERNEL_LENGTH_PART);
 	CONSTANT(STRATA_ABI_KERNEL_NO_REGISTER);
+	CONSTANT(STRATA_ABI_KERNEL_SLOWER_NONE);
 	CONSTANT(STRATA_ABI_KERNEL_FIELD);
 	CONSTANT(STRATA_ABI_KERNEL_PID);
 	CONSTANT(STRATA_ABI_KERNEL_TID);
@@ -209,9 +210,19 @@ static void event(void)
 	FIELD(strata_abi_kernel_event, contexts);
 	FIELD(strata_abi_kernel_event, switch_at);
 	FIELD(strata_abi_kernel_event, slower);
+	FIELD(strata_abi_kernel_event, every);
+	FIELD(strata_abi_kernel_event, at_most);
 	FIELD(strata_abi_kernel_event, part);
 	FIELD(strata_abi_kernel_event, filter);
 	END(strata_abi_kernel_event);
+}
+
+static void sampled(void)
+{
+	STRUCT(strata_abi_kernel_sampled);
+	FIELD(strata_abi_kernel_sampled, seen);
+	FIELD(strata_abi_kernel_sampled, left_out);
+	END(strata_abi_kernel_sampled);
 }
 
 static void syscall(void)
@@ -250,6 +261,7 @@ int main(void)
 	test();
 	filter();
 	event();
+	sampled();
 	syscall();
 	layout();
 	return status;

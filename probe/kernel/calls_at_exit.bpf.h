@@ -31,7 +31,7 @@ struct {
 } begun SEC(".maps");
 
 #define SLOWER_NS ((uint64_t)event.slower * 1000)
-/* Returns whether a call leaves a mark when it begins, and is recorded or counted when it returns. */
+/* Returns whether a call leaves a mark when it begins, and is recorded or counted when it returns; so do sampled ones. */
 #define HOLDS_BEGUN (event.slower || STRATA_COUNT_IS_PAIRED)
 
 STRATA_INLINE struct begun_call *begun_here(uint64_t flags)
@@ -74,7 +74,7 @@ STRATA_INLINE void move_executed(struct strata_scratch *scratch, const struct pt
 
 /*
  * Assembles the entry of a slow call, with the content of its memory at the return. Before the arguments are two u64:
- * how long ago the call began, and the least time that is recorded [ns].
+ * how long ago the call began [ns], and the least time that is recorded [ns], or of how many calls this is a sample.
  */
 static __attribute__((noinline)) int assemble_begun(const struct pt_regs *regs, uint64_t elapsed,
 						    int64_t ret)
@@ -91,7 +91,8 @@ static __attribute__((noinline)) int assemble_begun(const struct pt_regs *regs, 
 	for (i = 0; i < 6; i++)
 		scratch->argument[i] = mark->argument[i];
 	*(volatile uint64_t *)(void *)scratch->bytes = elapsed;
-	*(volatile uint64_t *)(void *)(scratch->bytes + 8) = SLOWER_NS;
+	*(volatile uint64_t *)(void *)(scratch->bytes + 8) =
+		event.slower == STRATA_ABI_KERNEL_SLOWER_NONE ? event.every : SLOWER_NS;
 	scratch->at = 16;
 	if (s->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN) {
 		write_unknown(scratch->bytes + 16, mark->nr);

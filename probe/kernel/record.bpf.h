@@ -3,7 +3,7 @@
  * record.bpf.h - one event record: the tests whether it is recorded, reserve, write, commit.
  *
  * Each program goes in this order, what is cheap and rejects most first:
- *   early tests ── on ── tracked ── followed ── filter ── reserve ── write ── commit
+ *   early tests ── on ── tracked ── followed ── filter ── sampled ── reserve ── write ── commit
  * Of system calls, "on" is that the call is recorded, too.
  */
 #ifndef STRATA_KERNEL_RECORD_BPF_H
@@ -19,6 +19,8 @@
 
 /* The event that this program records. Constant from loading on. */
 const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
+
+#include "sampled.bpf.h"
 
 /*
  * Each source is compiled twice. In the objects for events with early tests (STRATA_KERNEL_EARLY) a program makes
@@ -233,9 +235,9 @@ STRATA_INLINE int strata_source_begin(struct strata_source *source)
 }
 
 /*
- * Makes the tests of event.filter[@which] that are not early. A function of its own, since its
- * registers would be spilled by all programs; programs without a filter do not call it. Its
- * arguments are no structure, which would be on the stack of all of them.
+ * Makes the tests of event.filter[@which] that are not early, and takes a sample of what passes. A function of its own, since
+ * its registers would be spilled by all programs; programs without a filter do not call it, and the loader gives those that
+ * take samples one that passes everything. Its arguments are no structure, which would be on the stack of all of them.
  */
 static __attribute__((noinline)) int strata_passes_filter(const void *base, uint64_t kind,
 							  uint64_t pid_tgid, uint32_t cpu,
@@ -243,7 +245,9 @@ static __attribute__((noinline)) int strata_passes_filter(const void *base, uint
 {
 	struct strata_source source = { base, kind, pid_tgid, cpu };
 
-	return strata_filter(&event.filter[which & 1], &source);
+	if (!strata_filter(&event.filter[which & 1], &source))
+		return 0;
+	return STRATA_SAMPLES_CALLS || !STRATA_IS_SAMPLED || !strata_is_left_out(0);
 }
 
 /*

@@ -28,6 +28,7 @@
  * The verifier limits how this is written. Functions that are not inlined have stacks of their own, and the chain of calls
  * down to the ring's reservation has as many frames as there may be. Bounds are put on numbers of 64 bits, by masks.
  */
+#define STRATA_SAMPLES_CALLS 1
 #include "record.bpf.h"
 #include "core.bpf.h"
 #include "user_memory.bpf.h"
@@ -781,6 +782,13 @@ static __attribute__((noinline)) int record_unread_only(const unsigned long long
 }
 
 /*
+ * A sample of calls is taken where they begin, if all that decides about them is known then: so those that are left out cost
+ * little. Both ends of a call are recorded or none.
+ */
+#define TAKES_SAMPLE_AT_ENTRY \
+	(event.slower == STRATA_ABI_KERNEL_SLOWER_NONE && !event.filter[1].nr_tests)
+
+/*
  * Begins a call of which nothing is recorded before it returns. Forgets the task's previous call in any case: the
  * exit of a call that is not wanted must not find it.
  */
@@ -797,6 +805,9 @@ static __attribute__((noinline)) int begin_slow(const unsigned long long *contex
 	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_ENTRY) ||
 	    !strata_is_followed(call.pid_tgid) ||
 	    (has_tests(0) && is_wanted && !passes_entry(regs, call.pid_tgid)))
+		is_wanted = 0;
+	if (STRATA_IS_SAMPLED && TAKES_SAMPLE_AT_ENTRY && is_wanted &&
+	    strata_is_left_out(place_of((uint32_t)context[1])))
 		is_wanted = 0;
 	if (!is_wanted) {
 		mark = strata_current()->bpf_storage ? begun_here(0) : NULL;
@@ -827,7 +838,17 @@ static __attribute__((noinline)) uint64_t slow_nanoseconds(void)
 		return 0;
 	mark->time = 0;
 	elapsed = bpf_ktime_get_ns() - begin;
+	if (event.slower == STRATA_ABI_KERNEL_SLOWER_NONE)
+		return elapsed + !elapsed;
 	return elapsed >= SLOWER_NS ? elapsed : 0;
+}
+
+/* Returns 1 if the call that returns is left out of the sample. */
+static __attribute__((noinline)) int is_begun_left_out(void)
+{
+	struct begun_call *mark = begun_here(0);
+
+	return mark && strata_is_left_out(mark->place & UNKNOWN);
 }
 
 /* Returns how long the call has taken, if it is to be recorded [ns]; else 0. */
@@ -844,6 +865,8 @@ static __attribute__((noinline)) uint64_t end_slow(const unsigned long long *con
 	pid_tgid = bpf_get_current_pid_tgid();
 	if (!strata_is_followed(pid_tgid) ||
 	    (has_tests(1) && !passes_exit((int64_t)context[1], pid_tgid)))
+		return 0;
+	if (STRATA_IS_SAMPLED && !TAKES_SAMPLE_AT_ENTRY && is_begun_left_out())
 		return 0;
 	return elapsed;
 }

@@ -466,7 +466,8 @@ int strata_uprobe(const char *registers)
 		return 0;
 	source.base = registers;
 	source.kind = STRATA_SOURCE_CONTEXT;
-	if (!strata_passes(&source, 0) || !leaves_function(registers))
+	/* What does not leave its function is no event, of which a sample could be taken. */
+	if (!leaves_function(registers) || !strata_passes(&source, 0))
 		return 0;
 	if (STRATA_COUNTS)
 		return strata_count(registers, STRATA_SOURCE_CONTEXT, event.id, 0, 0);

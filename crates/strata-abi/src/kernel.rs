@@ -322,10 +322,27 @@ pub struct Event {
     /// Shortest duration of a system call that is recorded \[us\]; 0 records all. Entry and exit are both written at
     /// return.
     pub slower: u32,
+    /// One of so many events is recorded; 0 and 1 record all. See [`Sampled`].
+    pub every: u32,
+    /// So many events are recorded in a second; 0 records all.
+    pub at_most: u32,
     pub part: [Part; PARTS_MAX],
     /// Filter of the event, and filter of a system call's exit.
     pub filter: [Filter; 2],
 }
+
+/// `struct strata_abi_kernel_sampled`: how many events one CPU has seen and left out.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampled {
+    /// Events that have passed all tests, if one of some number is recorded.
+    pub seen: u64,
+    /// Events that have passed all tests and were not recorded.
+    pub left_out: u64,
+}
+
+/// A value of [`Event::slower`]: a system call is recorded when it returns, however long it took.
+pub const SLOWER_NONE: u32 = u32::MAX;
 
 /// [`Syscall::kind`]: no argument.
 pub const ARG_NONE: u8 = 0;

@@ -122,7 +122,7 @@ fn kernel_mirror() -> String {
         CONTEXT_OWN COUNTERS STACK_FRAMES CONTEXT_MAX
         CONTEXT_STACK_COPY COPY_UNIT COPY_MAX COPY_REGISTERS COPY_SLACK
         FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
-        BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT UNREAD LENGTH_NUMBER LENGTH_SIGNED LENGTH_PART NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
+        BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT UNREAD LENGTH_NUMBER LENGTH_SIGNED LENGTH_PART NO_REGISTER SLOWER_NONE FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
         ARG_PATH ARG_SOCKADDR ARG_MESSAGE ARG_STRINGS ARG_NAME ARG_TIMEOUT ARG_TIMEOUT_NARROW
         ARG_OPTION ARG_POLL ARG_SET ARG_EVENTS ARG_MESSAGES ARG_LAYOUT ARG_MEMORY
@@ -139,8 +139,9 @@ fn kernel_mirror() -> String {
         offset yes no mask value mask_high value_high);
     layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests nr_early test);
     layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reads_again reserved
-        contexts switch_at slower part
+        contexts switch_at slower every at_most part
         filter);
+    layout!(out, "strata_abi_kernel_sampled", kernel::Sampled, seen left_out);
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);
     layout!(out, "strata_abi_kernel_piece", kernel::Piece, offset bytes);

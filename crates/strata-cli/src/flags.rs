@@ -62,6 +62,7 @@ use processes::{parse_process, AskedProcess};
 use relay::RelayFlags;
 use rotation::{ClearFlags, DisableRotationFlags, EnableRotationFlags};
 use rules::{parse_kernel_rules, parse_rules};
+use sampling::SamplingFlags;
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
     EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, RotateFlags, SaveFlags,
@@ -83,6 +84,7 @@ pub mod record_plan;
 pub mod relay;
 pub mod rotation;
 pub mod rules;
+mod sampling;
 pub mod sessions;
 pub mod snapshot;
 pub mod triggers;
@@ -407,6 +409,9 @@ pub struct RecordFlags {
     /// Both ends are recorded at its end. Faster ones write nothing. Other events are recorded as ever.
     #[arg(long, value_name = "TIME", value_parser = parse_slower)]
     slower: Option<u64>,
+
+    #[command(flatten)]
+    sampling: SamplingFlags,
 
     /// Record system calls, page faults and signals of every process, not only of those asked for
     #[arg(long)]

@@ -9,7 +9,8 @@
 //!                  └─ attached_programs     the programs that run, and those that are being detached
 //! ```
 //!
-//! `shared_control` is the memory by which the tracer switches running programs and reads their counters.
+//! `shared_control` is the memory by which the tracer switches running programs and reads their counters; `sample_counts`
+//! and `sampled_events` read what programs that record samples have left out.
 //! `counters` and `cpu_samples` are the perf events of each CPU. A CPU that comes online gets its own.
 //!
 //! # States of a program
@@ -34,5 +35,7 @@ pub mod cpu_samples;
 pub(crate) mod loader;
 pub(crate) mod program;
 pub(crate) mod resource_limits;
+pub(crate) mod sample_counts;
+pub(crate) mod sampled_events;
 pub(crate) mod shared_control;
 pub(crate) mod workers;

@@ -38,5 +38,6 @@ pub mod jump_guard;
 pub(crate) mod program_key;
 pub(crate) mod program_plan;
 pub(crate) mod record_classes;
+pub(crate) mod sampling;
 pub(crate) mod session_events;
 pub mod uprobe;

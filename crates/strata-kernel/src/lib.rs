@@ -37,6 +37,7 @@ mod read;
 pub mod session;
 
 pub use attach::cpu_samples;
+pub use attach::sampled_events::{SampledEvent, SampledEvents};
 pub use decide::{count, event_rules, filter, frequent_events, jump_guard, uprobe};
 pub use discover::{
     capability, catalog, doctor, elf, event_names, format, hypervisor, syscalls, tracefs, usdt,
@@ -47,6 +48,7 @@ pub use decide::call_stacks::{CallStacks, CallStacksError};
 pub use decide::contexts::{ContextError, Contexts};
 pub use decide::event::{FieldSource, KernelEvent, Probe};
 pub use decide::record_classes::Classes;
+pub use decide::sampling::Sampling;
 pub use decide::session_events::{AttachProgress, SelectedEvent, UnrecordedEvent};
 pub use discover::cpus::cpus as listed_cpus;
 pub use discover::own_container::Inside;

@@ -26,6 +26,8 @@ use crate::attach::counters::PlacedCounters;
 use crate::attach::loader::{quiet, Loader};
 use crate::attach::program::{AttachPoint, Attached};
 use crate::attach::resource_limits::{fit_buffers, holds_twice, Limits};
+use crate::attach::sample_counts::{sampling_of, SampleCounts};
+use crate::attach::sampled_events::SampledEvents;
 use crate::attach::shared_control::{LiveTable, SharedControl, Switch, SyscallTable, OF_ALL};
 use crate::attach::workers::{unpin, Attaching};
 use crate::decide::contexts::Contexts;
@@ -37,14 +39,13 @@ use crate::decide::program_plan::{
 use crate::decide::record_classes::Classes;
 use crate::decide::session_events::{AttachProgress, SelectedEvent, UnrecordedEvent};
 use crate::error::{Error, Refusal};
-use crate::persist::adoption::{AdoptionRecord, SavedProgram, SavedSession, SavedUnit};
+use crate::persist::adoption::{event_in, AdoptionRecord, SavedProgram, SavedSession, SavedUnit};
 use crate::persist::pins::{info, ChannelPins};
 use crate::persist::unread_records::RingsShape;
 use crate::processes::follow::{self, Follow};
 use crate::processes::pid_namespace::Numbers;
 use crate::processes::recorded::{FollowedMap, RecordedProcesses};
 use crate::processes::tracked::{track, Tracked};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
@@ -52,9 +53,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
-use strata_abi::kernel::{
-    Event, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON_ASKS, ON_TELLS, SYSCALLS,
-};
+use strata_abi::kernel::{Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON_ASKS, ON_TELLS, SYSCALLS};
 use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping};
 
 mod requirements;
@@ -142,6 +141,8 @@ pub struct KernelSession {
     records: bool,
     /// Number of events for which programs that are now detached did not run.
     nested: u64,
+    /// The events of which samples are recorded.
+    sampled: SampledEvents,
     keeping: Option<Keeping>,
     /// Number of the last change that replaced programs, until the replaced programs are gone.
     replaced: Option<u64>,
@@ -264,6 +265,7 @@ impl KernelSession {
             detacher: Detacher::default(),
             records: false,
             nested: 0,
+            sampled: SampledEvents::default(),
             keeping,
             replaced: None,
         };
@@ -316,6 +318,9 @@ impl KernelSession {
         let following = follow::attach_and_scan(&scanner).map_err(explained)?;
         let numbers = Numbers::begin(&loader).map_err(explained)?;
         let records = shared.records();
+        let sampled = SampledEvents::default();
+        sampled.set_gone(&kept.left_out);
+        sampled.set(running.iter());
         let mut session = KernelSession {
             loader,
             loaded: Vec::new(),
@@ -333,6 +338,7 @@ impl KernelSession {
             detacher: Detacher::default(),
             records,
             nested: kept.nested,
+            sampled,
             keeping: Some(keeping),
             replaced: None,
         };
@@ -394,6 +400,7 @@ impl KernelSession {
             contexts: self.loader.contexts().bits(),
             counters: self.counters.places(),
             nested: self.nested,
+            left_out: self.sampled.of_gone(),
             classes: self.classes.stream_class().events,
         };
         let id = |name: &str| {
@@ -670,6 +677,7 @@ impl KernelSession {
         stay.extend(new);
         (self.running, self.problems) = (stay, problems);
         self.problems.extend(Attaching::problems(&self.running));
+        self.sampled.set(self.running.iter());
         unpin(self.loader.pins(), gone.iter());
         self.replaced = replacing.map(|one| one.number);
         let turns = self.replaced.map(|number| Turns(Arc::clone(&self.shared), number));
@@ -775,6 +783,11 @@ impl KernelSession {
         let not_run = |one: &RunningPrograms| one.not_run().saturating_sub(one.not_run_before);
         let now = if self.records { self.running.iter().map(not_run).sum() } else { 0 };
         self.nested + now
+    }
+
+    /// Returns the events of which samples are recorded. Their counts may be read at any time, from any thread.
+    pub fn sampled(&self) -> &SampledEvents {
+        &self.sampled
     }
 
     /// Returns the counts of flawed records so far.
@@ -900,32 +913,25 @@ fn found(
         (Some(_), None) => return absent("t"),
         (None, _) => None,
     };
+    let sampled = match sampling_of(&event).is_all() {
+        true => None,
+        false if get(format!("s{at}"))?.is_none() => return absent("s"),
+        false => {
+            let map = pins.map(&format!("s{at}")).map_err(|error| wrong(&error.to_string()))?;
+            SampleCounts::new(&event, Some(map)).map(Arc::new)
+        }
+    };
     let switch = Switch::retake(shared, at).ok_or_else(|| wrong("another one has its switch"))?;
     Ok(Some(RunningPrograms {
         attached,
         switch,
         key: unit.key(&event),
         events: unit.events.clone(),
+        sampled,
         calls,
         refused: None,
         not_run_before: unit.not_run_before,
     }))
-}
-
-/// Reads the constants of a program, which nobody can change any more.
-fn event_in(map: &MapHandle) -> Result<Event, String> {
-    if map.value_size() as usize != size_of::<Event>() {
-        return Err(format!(
-            "{} bytes of constants, wanted {}",
-            map.value_size(),
-            size_of::<Event>()
-        ));
-    }
-    let value =
-        map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|error| error.to_string())?;
-    let value = value.filter(|value| value.len() >= size_of::<Event>()).ok_or("it is empty")?;
-    // SAFETY: so many bytes, and an Event is made of integers, which have any.
-    Ok(unsafe { std::ptr::read_unaligned(value.as_ptr().cast()) })
 }
 
 /// A prepared change: its new programs are attached, and still off.

@@ -75,6 +75,7 @@ mod jit_names;
 mod name_tracking;
 pub mod probes;
 mod record_options;
+mod samples;
 mod source;
 pub mod statedump;
 
@@ -330,6 +331,12 @@ impl KernelLayer {
         Some(known.saturating_sub(failed))
     }
 
+    /// Returns remarks on the events that were left out of samples so far.
+    fn samples(&self) -> Vec<String> {
+        let sampled = self.attached.as_ref().map(|one| one.session.sampled().read());
+        samples::remarks(&sampled.unwrap_or_default())
+    }
+
     /// Searches again, once some time has passed, for processes with tracked names, and tracks those found.
     fn look_for_processes(&mut self) {
         let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else { return };
@@ -397,6 +404,7 @@ impl Layer for KernelLayer {
             said,
             span_from: attached.span_from,
             told: std::mem::take(&mut attached.told),
+            left_out_before: samples::LeftOutBefore::new(),
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
@@ -470,7 +478,7 @@ impl Layer for KernelLayer {
             late: Vec::new(),
             processes: 0,
             events: self.recorded_events(),
-            remarks: self.remarks.clone(),
+            remarks: self.remarks.iter().cloned().chain(self.samples()).collect(),
         }
     }
 
@@ -511,6 +519,7 @@ impl Layer for KernelLayer {
         let selected = self.recorded_events().unwrap_or(0);
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
+            self.remarks.extend(samples::remarks(&attached.session.sampled().read()));
             let problems = attached.session.problems().into_iter();
             // Processes that do not exist are reported as not reached.
             let events = problems.filter(|problem| !is_process(problem));
@@ -582,7 +591,9 @@ impl KernelPrograms {
         // A restored session keeps the contexts of its beginning.
         let contexts = session.contexts().clone();
         let whole = complete_events::RecordedWhole::default();
-        let trace = KernelTraceIdentity { uuid, classes, of_dump, contexts, as_lttng, whole };
+        let sampled = session.sampled().clone();
+        let trace =
+            KernelTraceIdentity { uuid, classes, of_dump, contexts, as_lttng, whole, sampled };
         // This checks whether the events can be described. Their final description is known only when all rules are.
         let kinds = Some(trace.kinds(context, uuid, complete_events::Said::default())?);
         let channel = session.take_channel();

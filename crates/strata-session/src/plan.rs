@@ -30,7 +30,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strata_filter::Filter;
-use strata_kernel::{CallStacks, Contexts};
+use strata_kernel::{CallStacks, Contexts, Sampling};
 use strata_model::LossMode;
 use strata_remote::Destination;
 use strata_text::json;
@@ -271,6 +271,12 @@ pub struct EventRule {
     /// The least duration of system calls that the rule records \[ns\]. Kernel rules only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower_ns: Option<u64>,
+    /// One of so many events is recorded; `None` for all. Kernel rules only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
+    /// So many events are recorded in a second at most; `None` for all. Kernel rules only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<u32>,
     /// True if the rule is enabled.
     #[serde(default = "yes")]
     pub enabled: bool,
@@ -675,6 +681,7 @@ impl Plan {
                 return Err(PlanError::Options(OptionsError::Rate { found }));
             }
             event.check_slower()?;
+            event.check_sampling(channel.layer)?;
             event.parse(channel.layer, !self.transient.is_none())?;
         }
         check_contexts(channel)?;
@@ -842,6 +849,27 @@ impl EventRule {
             }
             true if self.is_exclusion() => "what excludes has no --slower",
             true => return Ok(()),
+        };
+        Err(PlanError::NoRule { rule: self.rule.clone(), what, near: String::new() })
+    }
+
+    /// Returns the share of the rule's records that is written.
+    pub(crate) fn sampling(&self) -> Sampling {
+        Sampling { every: self.every.unwrap_or(1), at_most: self.at_most.unwrap_or(0) }
+    }
+
+    /// # Errors
+    /// The rule cannot record a sample of its events, or not this one.
+    fn check_sampling(&self, layer: LayerOf) -> Result<(), PlanError> {
+        let what = match (self.every, self.at_most) {
+            (None, None) => return Ok(()),
+            (Some(0), _) | (_, Some(0)) => "--every and --at-most are at least 1",
+            _ if layer == LayerOf::User => {
+                "--every and --at-most are of the kernel's events. Of programs' events, a filter records fewer"
+            }
+            _ if self.sample.is_some() => "--sample has a rate, and neither --every nor --at-most",
+            _ if self.is_exclusion() => "what excludes has neither --every nor --at-most",
+            _ => return Ok(()),
         };
         Err(PlanError::NoRule { rule: self.rule.clone(), what, near: String::new() })
     }

@@ -77,6 +77,8 @@ fn plan(command: Vec<OsString>, pids: Vec<u32>) -> Plan {
         sample: None,
         probe: false,
         slower_ns: None,
+        every: None,
+        at_most: None,
     };
     plan.changed(&Change::EnableEvent(all)).unwrap()
 }

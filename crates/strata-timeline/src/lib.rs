@@ -121,6 +121,7 @@ pub use state::{Interval, Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads, ACTIVE_MAX, THREADS_MAX};
 pub use timeline::Timeline;
 pub use tracer_names::{
-    begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose, OF_SLOW,
+    begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
+    OF_SAMPLED, OF_SLOW,
 };
 pub use world::{Blind, EndingRecord, ThreadSummary, World, WorldSummary};

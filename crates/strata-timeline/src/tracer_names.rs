@@ -44,6 +44,10 @@ const NUMBERED: (&str, &str) = ("sys_enter", "sys_exit");
 /// the threshold of recording \[ns\].
 pub const OF_SLOW: [&str; 2] = ["elapsed", "slower_than"];
 
+/// The first fields of the entry of a system call that is one of a sample. It is recorded when the call returns, too; the second
+/// field says of how many calls one is recorded.
+pub const OF_SAMPLED: [&str; 2] = [OF_SLOW[0], "sampled_every"];
+
 /// The event of samples, whose process is in a payload field.
 const SAMPLE: &str = "cpu_clock";
 
@@ -148,12 +152,13 @@ impl NumberedEnd {
 }
 
 /// Returns the field of a class that says how long before its record the call began \[ns\]. The second field of
-/// [`OF_SLOW`] must exist as well, since an argument could have the name of the first one.
+/// [`OF_SLOW`] or [`OF_SAMPLED`] must exist as well, since an argument could have the name of the first one.
 #[must_use]
 pub fn elapsed_field(class: &EventClass) -> Option<FieldRef> {
     CallEnd::of(class.name()).filter(|end| end.begins)?;
-    let [elapsed, bound] = OF_SLOW.map(|name| class.find_in(Scope::Payload, name));
-    elapsed.filter(|_| bound.is_some())
+    let [elapsed, slower] = OF_SLOW.map(|name| class.find_in(Scope::Payload, name));
+    let sampled = class.find_in(Scope::Payload, OF_SAMPLED[1]);
+    elapsed.filter(|_| slower.or(sampled).is_some())
 }
 
 /// Returns the field of a class that says how long before its record the span began \[ns\], for begins of spans that are

@@ -19,6 +19,7 @@
 #define STRATA_ABI_KERNEL_H
 
 #include <strata/abi/ring.h>
+#include <strata/abi/sampled.h>
 #include <strata/abi/stack_copy.h>
 
 /* Room after each stream in a value of `rings`, since the verifier assumes that a record may end there [byte]. */
@@ -160,8 +161,7 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, 
 #define STRATA_ABI_KERNEL_LENGTH_NUMBER 0x8000u
 #define STRATA_ABI_KERNEL_LENGTH_SIGNED 0x4000u
 #define STRATA_ABI_KERNEL_LENGTH_PART	0x3fffu
-
-#define STRATA_ABI_KERNEL_NO_REGISTER UINT16_MAX
+#define STRATA_ABI_KERNEL_NO_REGISTER	UINT16_MAX
 
 struct strata_abi_kernel_part {
 	uint8_t kind;
@@ -209,8 +209,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
 #define STRATA_ABI_KERNEL_COUNTERS 8u
 
 /* First bit of an event's `contexts` for a context that only this event's records have, in the same order. */
-#define STRATA_ABI_KERNEL_CONTEXT_OWN 32u
-
+#define STRATA_ABI_KERNEL_CONTEXT_OWN  32u
 #define STRATA_ABI_KERNEL_STACK_FRAMES 64u
 /* The most bytes of all contexts of a record together; behind SLACK where there are any [byte]. */
 #define STRATA_ABI_KERNEL_CONTEXT_MAX 1184u
@@ -229,22 +228,20 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
  * Numbers: (operand & mask) `comparison` value. Text: both words equal `value` and `value_high` under
  * `mask` and `mask_high`.
  */
-#define STRATA_ABI_KERNEL_FIELD	 0u
-#define STRATA_ABI_KERNEL_PID	 1u
-#define STRATA_ABI_KERNEL_TID	 2u
-#define STRATA_ABI_KERNEL_CPU	 3u
-#define STRATA_ABI_KERNEL_CGROUP 4u
-#define STRATA_ABI_KERNEL_COMM	 5u
-#define STRATA_ABI_KERNEL_CHARS	 6u
-
+#define STRATA_ABI_KERNEL_FIELD		 0u
+#define STRATA_ABI_KERNEL_PID		 1u
+#define STRATA_ABI_KERNEL_TID		 2u
+#define STRATA_ABI_KERNEL_CPU		 3u
+#define STRATA_ABI_KERNEL_CGROUP	 4u
+#define STRATA_ABI_KERNEL_COMM		 5u
+#define STRATA_ABI_KERNEL_CHARS		 6u
 #define STRATA_ABI_KERNEL_EQUAL		 0u
 #define STRATA_ABI_KERNEL_LESS		 1u
 #define STRATA_ABI_KERNEL_LESS_OR_EQUAL	 2u
 #define STRATA_ABI_KERNEL_LESS_SIGNED	 3u
 #define STRATA_ABI_KERNEL_LESS_EQ_SIGNED 4u
-
-#define STRATA_ABI_KERNEL_PASS	 254u
-#define STRATA_ABI_KERNEL_REJECT 255u
+#define STRATA_ABI_KERNEL_PASS		 254u
+#define STRATA_ABI_KERNEL_REJECT	 255u
 
 struct strata_abi_kernel_test {
 	uint8_t operand;
@@ -282,6 +279,8 @@ struct strata_abi_kernel_event {
 	uint64_t contexts;  /* between tid and payload: bits CONTEXT_*, twice */
 	uint32_t switch_at; /* index in `on` of the control, less than SWITCHES */
 	uint32_t slower; /* system calls: least recorded duration [us]; 0: all. See disk_faults.bpf.h, too */
+	uint32_t every; /* one of so many events is recorded; 0 and 1: all. See strata_abi_kernel_sampled */
+	uint32_t at_most; /* so many are recorded in a second; 0: all */
 	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct strata_abi_kernel_filter filter[2];
 };

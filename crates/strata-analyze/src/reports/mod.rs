@@ -66,6 +66,8 @@ pub mod work;
 
 pub use lock_names::{ExecutedProcesses, LockNames};
 pub use longest::LongestLimit;
-pub use recorded_kinds::{has_slow_calls_only, has_slow_spans_only, is_of_files, Recorded};
+pub use recorded_kinds::{
+    has_slow_calls_only, has_slow_spans_only, is_of_files, sampled_kinds, Recorded, SampledKinds,
+};
 pub use strata_report::{Histogram, Label, Times, QUANTILE_ERROR};
 pub use syscall_arguments::{arguments, fields};

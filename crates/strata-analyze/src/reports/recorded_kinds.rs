@@ -1,7 +1,9 @@
 //! The kinds of records in the traces, by their classes. They say which reports would have something to show.
 
+use strata_ctf::environment::{LEFT_OUT, SAMPLED};
 use strata_ctf::read::Reader;
 use strata_model::schema::EventClass;
+use strata_model::EnvValue;
 use strata_timeline::{begins_of, is_descriptor, is_path, kernel_name, CallEnd, OF_SLOW};
 
 use super::flame::{has_stacks, has_stacks_of_waits};
@@ -59,6 +61,41 @@ pub fn has_slow_calls_only(reader: &Reader) -> bool {
     classes(reader).any(|class| {
         let names = class.payload.iter().flat_map(|it| &it.members).map(|member| &*member.name);
         CallEnd::of(&class.name).is_some_and(|end| end.begins) && names.take(2).eq(OF_SLOW)
+    })
+}
+
+/// Events of which only samples are recorded, over all traces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SampledKinds {
+    /// The traces' own words, see [`strata_ctf::environment::SAMPLED`]; each once.
+    pub events: Vec<String>,
+    /// Number of events that were left out; `None` if a trace does not say, since it was not recorded to its end.
+    pub left_out: Option<u64>,
+}
+
+/// Returns the events of which only samples are recorded; `None` if all traces have all events that were asked for.
+#[must_use]
+pub fn sampled_kinds(reader: &Reader) -> Option<SampledKinds> {
+    let schemas = reader.traces().iter().map(|trace| trace.schema());
+    of_samples(schemas.filter_map(|schema| {
+        let EnvValue::Text(events) = schema.environment(SAMPLED)? else { return None };
+        let left_out = match schema.environment(LEFT_OUT) {
+            Some(EnvValue::Integer(count)) => u64::try_from(*count).ok(),
+            _ => None,
+        };
+        Some((events.to_string(), left_out))
+    }))
+}
+
+/// Adds up what traces with samples say.
+fn of_samples(all: impl Iterator<Item = (String, Option<u64>)>) -> Option<SampledKinds> {
+    all.fold(None, |sum, (events, count)| {
+        let mut sum = sum.unwrap_or(SampledKinds { events: Vec::new(), left_out: Some(0) });
+        if !sum.events.contains(&events) {
+            sum.events.push(events);
+        }
+        sum.left_out = sum.left_out.zip(count).map(|(sum, count)| sum.saturating_add(count));
+        Some(sum)
     })
 }
 

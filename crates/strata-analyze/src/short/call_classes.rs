@@ -10,7 +10,7 @@ use strata_model::syscalls::{name_of, Architecture};
 use strata_model::EnvValue;
 use strata_timeline::{
     architecture, elapsed_field, is_kernel, kernel_name, CallEnd, NumberedEnd, StepPlan, Steps,
-    Whose, OF_SLOW,
+    Whose, OF_SAMPLED, OF_SLOW,
 };
 
 use super::completion_key::ThreadOrCpu;
@@ -375,7 +375,7 @@ impl ShortClass {
         }
         let elapsed = elapsed_field(class);
         if elapsed.is_some() {
-            hidden.extend(OF_SLOW);
+            hidden.extend(OF_SLOW.iter().chain(&OF_SAMPLED));
         }
         let mut identity = IDENTITY.to_vec();
         // Addresses alone say little, and there are many: who asks for the field gets them.

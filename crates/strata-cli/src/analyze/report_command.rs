@@ -8,7 +8,9 @@ use anyhow::{bail, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
 use strata_analyze::debug_info::{Source, SourceOptions, SymbolFiles};
-use strata_analyze::reports::{has_slow_calls_only, has_slow_spans_only};
+use strata_analyze::reports::{
+    has_slow_calls_only, has_slow_spans_only, sampled_kinds, SampledKinds,
+};
 use strata_ctf::read::{Reader, TimeRange};
 use strata_session::stop::Stop;
 use strata_timeline::PairRule;
@@ -185,6 +187,7 @@ pub struct Made {
     slow_calls_only: bool,
     /// True if the traces have no short spans, since spans were recorded by their duration.
     slow_spans_only: bool,
+    sampled: Option<SampledKinds>,
 }
 
 impl std::ops::Deref for CommonFlags {
@@ -333,7 +336,8 @@ impl Made {
     pub fn new(passed: Passed, range: TimeRange, reader: &Reader) -> Made {
         let slow_calls_only = has_slow_calls_only(reader);
         let slow_spans_only = has_slow_spans_only(reader);
-        Made { passed, range, slow_calls_only, slow_spans_only }
+        let sampled = sampled_kinds(reader);
+        Made { passed, range, slow_calls_only, slow_spans_only, sampled }
     }
 
     /// Returns the object of a report in JSON, with the keys that all reports have.
@@ -358,6 +362,10 @@ impl Made {
         }
         if self.slow_spans_only {
             object.insert("slow_spans_only".into(), json!(true));
+        }
+        if let Some(SampledKinds { events, left_out }) = &self.sampled {
+            object.insert("sampled_events".into(), json!(events));
+            object.insert("left_out_events".into(), json!(left_out));
         }
         object
     }

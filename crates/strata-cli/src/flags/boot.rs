@@ -127,6 +127,8 @@ impl InstallBootFlags {
                         stack: CallStacks::None,
                         probe: false,
                         slower_ns: None,
+                        every: None,
+                        at_most: None,
                     };
                     plan = plan.changed(&Change::EnableEvent(change))?;
                 }

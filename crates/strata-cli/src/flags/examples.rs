@@ -68,6 +68,10 @@ const ALL: &[CommandExamples] = &[
                 "only system calls that took a millisecond or more",
             ),
             (
+                "strata record -k 'sched_*' --every 10 -- make",
+                "a tenth of the scheduler's events; how many are left out is counted",
+            ),
+            (
                 "strata record -u 'shop:*@warning'",
                 "a program's own tracepoints, warnings and worse",
             ),
@@ -471,6 +475,10 @@ const ALL: &[CommandExamples] = &[
         &[
             ("strata enable-event -k sched_switch,openat -s web", "two events of the kernel"),
             ("strata enable-event -k syscalls --slower 1ms -s web", "slow system calls only"),
+            (
+                "strata enable-event -k futex --at-most 1000/s -s web",
+                "a thousand of these calls a second at most, and a count of the others",
+            ),
             (
                 "strata enable-event -u 'shop:*' -f 'price > 100' -s web",
                 "tracepoints of programs, by a filter",

@@ -17,6 +17,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "libc",
             "filter",
             "slower",
+            "every",
+            "at_most",
             "sample",
             "no_kernel",
             "hypervisor",

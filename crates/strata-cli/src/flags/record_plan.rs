@@ -15,6 +15,7 @@ use strata_session::{
 };
 
 use super::probes::for_session;
+use super::sampling::SamplingFlags;
 use super::sessions::{sampling, split};
 use super::{CtfFlag, ModeFlag, RecordFlags};
 
@@ -169,6 +170,9 @@ impl RecordFlags {
         probes: Vec<String>,
     ) -> anyhow::Result<Vec<Change>> {
         let named = [self.user.clone(), preload::selecting(&self.libc)].concat();
+        if let Some(flag) = self.sampling.first().filter(|_| !self.names_kernel()) {
+            bail!("{flag}: samples are of the kernel's events. Name them with -k or --probe, such as -k 'sched_*'");
+        }
         let user = match (records_applications, named.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => split(LayerOf::User, &[EVERY_TRACEPOINT.to_owned()])?,
@@ -185,6 +189,11 @@ impl RecordFlags {
         };
         let events = |layer, rules: Vec<String>, filter, exclude, probe: bool| {
             let is_slow = !probe && !rules.iter().any(|rule| rule.starts_with('!'));
+            let sampling = match layer {
+                // Flags are for the kernel's rules, of which there are some.
+                LayerOf::Kernel if !rules.iter().any(|rule| rule.starts_with('!')) => self.sampling,
+                _ => SamplingFlags::default(),
+            };
             Change::EnableEvent(EnableEvents {
                 layer,
                 channel: None,
@@ -194,6 +203,8 @@ impl RecordFlags {
                 sample: None,
                 probe,
                 slower_ns: self.slower.filter(|_| is_slow),
+                every: sampling.every,
+                at_most: sampling.at_most,
                 rules,
             })
         };

@@ -43,6 +43,7 @@ use super::auto::AutoFlags;
 use super::output_format::AnswerFlags;
 use super::probes::{as_enabled, for_session, of_lttng};
 use super::relay::SpoolFlag;
+use super::sampling::SamplingFlags;
 use super::users_and_groups;
 use crate::reading::selection::parse_filter;
 use crate::units::{parse_argv_bytes, parse_min_free, parse_size, parse_slower};
@@ -444,6 +445,9 @@ pub struct EnableEventFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_slower)]
     slower: Option<u64>,
 
+    #[command(flatten)]
+    sampling: SamplingFlags,
+
     /// Leave out these events, of RULE's provider if they name none; separated by ','
     #[arg(short = 'x', long, value_name = "RULE", value_delimiter = ',', conflicts_with_all = ["probe", "userspace_probe"])]
     exclude: Vec<String>,
@@ -491,6 +495,8 @@ pub fn sampling(
         sample: Some(rate),
         probe: false,
         slower_ns: None,
+        every: None,
+        at_most: None,
     })
 }
 
@@ -561,17 +567,36 @@ impl EnableEventFlags {
         }
         let (excluding, selecting): (Vec<String>, Vec<String>) =
             rules.into_iter().partition(|rule| rule.starts_with('!'));
+        if let (Some(flag), true, true) =
+            (self.sampling.first(), selecting.is_empty(), probes.is_empty())
+        {
+            bail!("{flag}: what excludes has neither --every nor --at-most. Name what is recorded");
+        }
         let mut changes = Vec::new();
         let events = |rules, filter, exclude| {
             let (channel, sample) = (self.channel.clone(), None);
             let stack = self.stack.unwrap_or_default();
-            let (probe, slower_ns) = (false, None);
-            EnableEvents { layer, channel, rules, filter, exclude, stack, sample, probe, slower_ns }
+            EnableEvents {
+                layer,
+                channel,
+                rules,
+                filter,
+                exclude,
+                stack,
+                sample,
+                probe: false,
+                slower_ns: None,
+                every: None,
+                at_most: None,
+            }
         };
         let change = |rules, filter, exclude| Change::EnableEvent(events(rules, filter, exclude));
         let selecting_change = |rules, filter, exclude| {
             let slower_ns = self.slower;
-            Change::EnableEvent(EnableEvents { slower_ns, ..events(rules, filter, exclude) })
+            Change::EnableEvent(EnableEvents {
+                slower_ns,
+                ..self.sampling.of(events(rules, filter, exclude))
+            })
         };
         if let Some(rate) = self.sample {
             let stack = self.stack.unwrap_or_default();
@@ -592,7 +617,7 @@ impl EnableEventFlags {
             }
         }
         if !probes.is_empty() {
-            let probes = events(probes, self.filter.clone(), Vec::new());
+            let probes = self.sampling.of(events(probes, self.filter.clone(), Vec::new()));
             changes.push(Change::EnableEvent(EnableEvents { probe: true, ..probes }));
         }
         Ok(changes)

@@ -1,7 +1,9 @@
 //! Messages for all commands that read traces, on recordings that were not completed, that discarded records which no
 //! packet counts, or that recorded only slow calls or spans. Traces with the same problem share a line.
 
-use strata_analyze::reports::{has_slow_calls_only, has_slow_spans_only};
+use strata_analyze::reports::{
+    has_slow_calls_only, has_slow_spans_only, sampled_kinds, SampledKinds,
+};
 use strata_ctf::end_mark::{EndMark, Ending};
 use strata_ctf::read::{FolderEnd, Reader, RecordingEnd};
 
@@ -24,7 +26,31 @@ pub fn messages(reader: &Reader) -> Vec<Message> {
         [(has_slow_calls_only(reader), SLOW_CALLS), (has_slow_spans_only(reader), SLOW_SPANS)];
     let slow = slow.into_iter().filter(|(is_so, _)| *is_so);
     let slow = slow.map(|(_, text)| Message { weight: Weight::Warning, text: text.to_owned() });
-    of(reader.ends()).into_iter().chain(slow).collect()
+    let sampled = sampled_kinds(reader).map(|sampled| of_samples(&sampled));
+    of(reader.ends()).into_iter().chain(slow).chain(sampled).collect()
+}
+
+/// Limit on the text that says which events are sampled \[character\].
+const SAMPLED_CHARS: usize = 200;
+
+/// Returns the message on samples: what was left out on request is not discarded, but missing in counts and sums.
+fn of_samples(sampled: &SampledKinds) -> Message {
+    let left_out = match sampled.left_out {
+        Some(number) => format!("{} left out", counted(number, "event")),
+        None => {
+            "how many events were left out is not known, since the recording did not end".to_owned()
+        }
+    };
+    let all = clean(&sampled.events.join("; "));
+    let mut events: String = all.chars().take(SAMPLED_CHARS).collect();
+    if events.len() < all.len() {
+        events.push('…');
+    }
+    let text = format!(
+        "of some events only a sample was recorded (--every, --at-most), {left_out}: {events}. Counts and sums are those of the \
+         records that are there"
+    );
+    Message { weight: Weight::Warning, text }
 }
 
 fn of(ends: &[FolderEnd]) -> Vec<Message> {

@@ -173,6 +173,8 @@ mod tests {
             sample: None,
             probe: false,
             slower_ns: None,
+            every: None,
+            at_most: None,
         })
     }
 

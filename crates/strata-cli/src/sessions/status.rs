@@ -182,6 +182,10 @@ fn details(facts: &Facts) -> String {
                 }
                 None => filter,
             };
+            let every = event.get("every").and_then(Value::as_u64);
+            let every = every.map(|n| format!("  one of {}", count(n))).unwrap_or_default();
+            let rate = event.get("at_most").and_then(Value::as_u64);
+            let rate = rate.map(|n| format!("  {} a second", count(n))).unwrap_or_default();
             let but = match names(event, "exclude") {
                 none if none.is_empty() => String::new(),
                 some => format!("  but {}", some.join(", ")),
@@ -190,8 +194,11 @@ fn details(facts: &Facts) -> String {
                 none if none.is_empty() => String::new(),
                 some => format!("; similar: {}", some.join(", ")),
             };
-            let _ =
-                writeln!(out, "  {:<32} {matched}{near}{but}{filter}", clean(text(event, "rule")));
+            let _ = writeln!(
+                out,
+                "  {:<32} {matched}{near}{but}{filter}{every}{rate}",
+                clean(text(event, "rule"))
+            );
             for slip in slips(event) {
                 let _ = writeln!(out, "    {slip}");
             }

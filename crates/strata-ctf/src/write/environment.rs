@@ -36,6 +36,15 @@ pub const SWITCHES_ALL: &str = "all";
 /// processes are recorded, or recording is interrupted.
 pub const SWITCHES_SOME: &str = "some";
 
+/// Name of the entry with the events of which only a sample is recorded: `NAME every=10 at_most=100 left_out=900`, separated by
+/// `; `. Of the last three there is what was asked for, and the number of events that were left out once the trace is complete.
+/// Where there are too many events, the text ends with `; N more`. A system call is one event. Traces of all events lack it.
+pub const SAMPLED: &str = "strata_sampled";
+
+/// Name of the entry with the number of events that were left out of samples. They are not among the discarded ones. A trace
+/// that was not recorded to its end lacks it.
+pub const LEFT_OUT: &str = "strata_left_out";
+
 /// Completeness of some kinds of events, from a trace's begin to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {

@@ -1,6 +1,7 @@
 //! Programs that are attached, and those that are being detached.
 
 use crate::attach::program::Attached;
+use crate::attach::sample_counts::SampleCounts;
 use crate::attach::shared_control::{LiveTable, SharedControl, Switch, SyscallTable};
 use crate::decide::program_key::ProgramKey;
 use crate::decide::program_plan::PairAbilities;
@@ -21,6 +22,8 @@ pub(crate) struct RunningPrograms {
     pub(crate) key: ProgramKey,
     /// Names of the recorded events.
     pub(crate) events: Vec<String>,
+    /// Counts of the events that are left out of a sample; `None` if all are recorded.
+    pub(crate) sampled: Option<Arc<SampleCounts>>,
     /// Tables of a pair of programs for system calls.
     pub(crate) calls: Option<RunningCalls>,
     /// The kernel's reason, if it has refused the programs: then nothing is attached.

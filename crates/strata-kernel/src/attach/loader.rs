@@ -1,6 +1,7 @@
 //! Opens objects, sets their constants, and loads them; keeps the maps that they share.
 
 use crate::attach::bpf_objects::Object;
+use crate::attach::sample_counts::{SAMPLED, SECONDS};
 use crate::decide::contexts::Contexts;
 use crate::decide::count::CountSpec;
 use crate::discover::btf::Types;
@@ -123,6 +124,14 @@ pub(crate) unsafe fn bytes_of<T>(value: &T) -> &[u8] {
 
 /// Constants of one object, each with the name of its map.
 pub(crate) type Constants<'c> = [(&'static str, &'c [u8])];
+
+/// The programs of an object that are loaded, with their constants.
+pub(crate) struct Wanted<'w> {
+    pub(crate) programs: &'w [&'w str],
+    pub(crate) constants: &'w Constants<'w>,
+    /// Number of events of which samples are counted; 0: the programs take no samples.
+    pub(crate) nr_sampled: u32,
+}
 
 impl Loader {
     /// Makes a loader for buffers of this layout.
@@ -253,16 +262,12 @@ impl Loader {
         }
     }
 
-    /// Opens an object, of whose programs only those with a name in `wanted` will be loaded.
+    /// Opens an object, of whose programs only the wanted ones will be loaded.
     ///
     /// # Errors
     /// The error of libbpf.
-    pub(crate) fn open(
-        &self,
-        object: Object,
-        wanted: &[&str],
-        constants: &Constants<'_>,
-    ) -> Result<OpenObject, Refusal> {
+    pub(crate) fn open(&self, object: Object, wanted: &Wanted<'_>) -> Result<OpenObject, Refusal> {
+        let programs = wanted.programs;
         begin_listening();
         let mut builder = ObjectBuilder::default();
         if let Some(types) = &self.types {
@@ -273,27 +278,23 @@ impl Loader {
         let mut found = 0;
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let is_wanted = wanted.contains(&name.as_str());
+            let is_wanted = programs.contains(&name.as_str());
             program.set_autoload(is_wanted);
             found += usize::from(is_wanted);
         }
-        if found < wanted.len() {
+        if found < programs.len() {
             return Err(Refusal(format!(
                 "not all of the programs {} are there",
-                wanted.join(", ")
+                programs.join(", ")
             )));
         }
         for mut map in open.maps_mut() {
-            self.configure(&mut map, constants).map_err(|error| reason(&error))?;
+            self.configure(&mut map, wanted).map_err(|error| reason(&error))?;
         }
         Ok(open)
     }
 
-    fn configure(
-        &self,
-        map: &mut OpenMapMut<'_>,
-        constants: &Constants<'_>,
-    ) -> libbpf_rs::Result<()> {
+    fn configure(&self, map: &mut OpenMapMut<'_>, wanted: &Wanted<'_>) -> libbpf_rs::Result<()> {
         let name = map.name().to_string_lossy().into_owned();
         if let Some(fd) = self.shared.get(name.as_str()) {
             return map.reuse_fd(fd.as_fd());
@@ -316,11 +317,14 @@ impl Loader {
                     map.set_map_flags(sys::BPF_F_PRESERVE_ELEMS)?;
                 }
             }
+            // The verifier leaves out what reads a map that is not made.
+            SAMPLED | SECONDS if wanted.nr_sampled == 0 => map.set_autocreate(false)?,
+            SAMPLED | SECONDS => map.set_max_entries(wanted.nr_sampled)?,
             // SAFETY: as it says.
             ".rodata.sizes" => map.set_initial_value(unsafe { bytes_of(&self.sizes) })?,
             _ => {}
         }
-        match constants.iter().find(|(constant, _)| *constant == name) {
+        match wanted.constants.iter().find(|(constant, _)| *constant == name) {
             Some((_, bytes)) => map.set_initial_value(bytes),
             None => Ok(()),
         }

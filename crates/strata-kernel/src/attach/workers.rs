@@ -2,9 +2,10 @@
 
 use crate::attach::attached_programs::{RunningCalls, RunningPrograms};
 use crate::attach::bpf_objects::Object;
-use crate::attach::loader::{bytes_of, Loader};
+use crate::attach::loader::{bytes_of, reason, Loader, Wanted};
 use crate::attach::program::{attach, AttachPoint, Attached, AWAITED};
 use crate::attach::resource_limits::Limits;
+use crate::attach::sample_counts::{sampling_of, SampleCounts, SAMPLED};
 use crate::attach::shared_control::{LiveTable, SharedControl, Switch, OF_ALL};
 use crate::decide::program_key::ProgramKey;
 use crate::decide::program_plan::{Constant, Fallback, FallbackFields, LoadUnit};
@@ -13,13 +14,13 @@ use crate::decide::session_events::{AttachProgress, UnrecordedEvent};
 use crate::discover::syscalls;
 use crate::error::Refusal;
 use crate::persist::pins::ChannelPins;
-use libbpf_rs::MapCore;
+use libbpf_rs::{MapCore, MapHandle};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
-use strata_abi::kernel::Event;
+use strata_abi::kernel::{Event, SYSCALLS};
 
 /// The shared state that loading needs, and the result for each unit so far.
 pub(crate) struct Attaching<'p> {
@@ -44,8 +45,14 @@ struct AttachJob {
     switch: Switch,
 }
 
-/// The attached programs of a unit, and the table of system calls that they read.
-struct LoadedPrograms(Vec<Attached>, Option<LiveTable>);
+/// The attached programs of a unit, with the memory that they share with this process.
+struct LoadedPrograms {
+    attached: Vec<Attached>,
+    /// The table of system calls that they read.
+    table: Option<LiveTable>,
+    /// The counts of what they leave out of a sample.
+    sampled: Option<Arc<SampleCounts>>,
+}
 
 impl<'p> Attaching<'p> {
     pub(crate) fn new(
@@ -110,8 +117,8 @@ impl<'p> Attaching<'p> {
     fn add(&mut self, job: AttachJob, outcome: Result<LoadedPrograms, Refusal>) {
         let AttachJob { mut unit, key, switch } = job;
         match (outcome, unit.fallback.take()) {
-            (Ok(LoadedPrograms(attached, memory)), _) => {
-                let calls = match (memory, unit.constant) {
+            (Ok(LoadedPrograms { attached, table, sampled }), _) => {
+                let calls = match (table, unit.constant) {
                     (Some(memory), Constant::Syscalls(table, held)) => {
                         Some(RunningCalls { memory, table, held })
                     }
@@ -124,6 +131,7 @@ impl<'p> Attaching<'p> {
                     switch,
                     key,
                     events,
+                    sampled,
                     calls,
                     refused,
                     not_run_before,
@@ -141,6 +149,7 @@ impl<'p> Attaching<'p> {
                     switch,
                     key,
                     events: unit.events,
+                    sampled: None,
                     calls: None,
                     refused,
                     not_run_before: 0,
@@ -241,12 +250,16 @@ fn settle(
         let map = map.ok_or_else(|| Refusal("they have no table of system calls".into()))?;
         calls = Some(LiveTable::new(map.as_fd())?);
     }
+    let counts = object.maps().find(|map| map.name() == SAMPLED && map.autocreate());
+    let counts = counts.map(|map| MapHandle::try_from(&map)).transpose();
+    let counts = counts.map_err(|error| reason(&error))?;
+    let sampled = SampleCounts::new(&job.unit.event, counts).map(Arc::new);
     let attached = attach(object, &job.unit.target)?;
     if let Some(pins) = pins {
         let pinned = pin(object, &attached, job, pins);
         pinned.map_err(|error| Refusal(format!("it cannot be pinned (--keep): {error}")))?;
     }
-    Ok(LoadedPrograms(attached, calls))
+    Ok(LoadedPrograms { attached, table: calls, sampled })
 }
 
 /// Pins everything by which another process can adopt these programs. After an error, pins may be left that are in no
@@ -268,6 +281,7 @@ fn pin(
             ".rodata.event" => pins.pin(&format!("e{at}"), map.as_fd())?,
             ".data.syscalls" => pins.pin(&format!("t{at}"), map.as_fd())?,
             AWAITED => pins.pin(&format!("a{at}"), map.as_fd())?,
+            SAMPLED if map.autocreate() => pins.pin(&format!("s{at}"), map.as_fd())?,
             _ => {}
         }
     }
@@ -297,6 +311,7 @@ fn unpin_one(pins: &ChannelPins, at: u32, nr_programs: usize) {
     pins.unpin(&format!("e{at}"));
     pins.unpin(&format!("t{at}"));
     pins.unpin(&format!("a{at}"));
+    pins.unpin(&format!("s{at}"));
 }
 
 fn prepare(loader: &Loader, job: &AttachJob) -> Result<libbpf_rs::OpenObject, Refusal> {
@@ -326,5 +341,11 @@ fn prepare(loader: &Loader, job: &AttachJob) -> Result<libbpf_rs::OpenObject, Re
             constants.push((".rodata.layouts", unsafe { bytes_of(&layouts) }));
         }
     }
-    loader.open(unit.object, &unit.programs, &constants)
+    let nr_sampled = match (sampling_of(&event).is_all(), &unit.constant) {
+        (true, _) => 0,
+        (false, Constant::Syscalls(..)) => SYSCALLS,
+        (false, _) => 1,
+    };
+    let wanted = Wanted { programs: &unit.programs, constants: &constants, nr_sampled };
+    loader.open(unit.object, &wanted)
 }

@@ -34,14 +34,15 @@ use crate::decide::frequent_events;
 use crate::decide::jump_guard;
 use crate::decide::program_key::ProgramKey;
 use crate::decide::record_classes::id_of;
+use crate::decide::sampling::Sampling;
 use crate::decide::session_events::{SelectedEvent, UnrecordedEvent};
 use crate::decide::uprobe::register::is_stack_top;
 use crate::discover::syscalls;
 use crate::error::Error;
 use strata_abi::count::{self, Count};
 use strata_abi::kernel::{
-    self, Event, Filter, Part, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, CALL_READS, COMPAT,
-    COMPAT_UNKNOWN, NO_ID, SYSCALLS, UNKNOWN,
+    self, Event, Filter, Part, Syscall, Test, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, CALL_READS,
+    COMPAT, COMPAT_UNKNOWN, NO_ID, SYSCALLS, UNKNOWN,
 };
 use strata_model::{limits, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
 
@@ -105,6 +106,8 @@ pub(crate) struct PairAbilities {
     pub(crate) slower: u64,
     /// True for calls that waited; see [`SelectedEvent::waited`].
     pub(crate) waited: bool,
+    /// The share of the calls that is recorded.
+    pub(crate) sampling: Sampling,
 }
 
 /// The plan of everything that is recorded.
@@ -146,6 +149,8 @@ struct SyscallGroup {
     slower: u64,
     /// True for calls that waited; see [`SelectedEvent::waited`].
     waited: bool,
+    /// The share of the calls that is recorded.
+    sampling: Sampling,
     /// `Some` for a group whose programs run already, so that its abilities cannot change; true if they can read memory
     /// again.
     running: Option<bool>,
@@ -243,7 +248,7 @@ fn compiled(
     };
     match filter {
         // Its other end decides.
-        _ if !wanted && selected.slower > 0 => Ok(Compiled::Always),
+        _ if !wanted && selected.is_recorded_at_exit() => Ok(Compiled::Always),
         _ if !wanted => Ok(Compiled::Never),
         None => Ok(Compiled::Always),
         Some(filter) => Ok(compile_for(filter, &selected.event, end, groups)?),
@@ -330,6 +335,7 @@ impl<'a> Planner<'a> {
             reads_again,
             slower,
             waited,
+            sampling,
         } = held.clone();
         let mut table = Box::new(*table);
         for (at, call) in self.at.iter_mut().zip(table.iter_mut()) {
@@ -351,6 +357,7 @@ impl<'a> Planner<'a> {
             has_exit,
             slower,
             waited,
+            sampling,
             running,
             count: None,
         });
@@ -380,7 +387,8 @@ impl<'a> Planner<'a> {
         )?;
         let mut exit =
             compiled(&selected, SyscallEnd::Exit, selected.exit && is_syscall, self.filter_groups)?;
-        let slower = selected.slower;
+        let (slower, sampling) = (selected.slower, selected.sampling);
+        let is_at_exit = selected.is_recorded_at_exit();
         let KernelEvent { name, mut fields, exit_fields, probe, is_followed, .. } = selected.event;
         let own = selected.contexts.without(&self.contexts);
         let contexts = self.contexts.bits_with(&own);
@@ -388,7 +396,7 @@ impl<'a> Planner<'a> {
             let mut call = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..call };
             let mut events = Vec::new();
             let [entry_name, exit_name] = syscalls::recorded_names(&name);
-            if slower > 0 {
+            if is_at_exit {
                 // Both ends are written or none: an end whose fields the filter does not ask for leaves it to the other.
                 (entry, exit) = match (entry, exit) {
                     (Compiled::Never, Compiled::Never) => return Ok(()),
@@ -396,14 +404,16 @@ impl<'a> Planner<'a> {
                     (entry, Compiled::Never) => (entry, Compiled::Always),
                     both => both,
                 };
-                fields.splice(0..0, syscalls::slow_fields());
+                let begin =
+                    if slower > 0 { syscalls::slow_fields() } else { syscalls::sampled_fields() };
+                fields.splice(0..0, begin);
             }
             if entry != Compiled::Never {
                 call.entry_id = self.class(&entry_name, &own, fields);
                 call.flags |= CALL_ENTRY;
                 events.push(entry_name);
                 let mut kinds = call.kind.iter();
-                if slower == 0 && kinds.any(|kind| syscalls::is_read_again(*kind)) {
+                if !is_at_exit && kinds.any(|kind| syscalls::is_read_again(*kind)) {
                     call.flags |= kernel::CALL_MEMORY;
                 }
             }
@@ -415,8 +425,9 @@ impl<'a> Planner<'a> {
             // Filters are asked when a call begins, which the scheduler does not see.
             let is_whole = (&entry, &exit) == (&Compiled::Always, &Compiled::Always);
             let is_seen = arch::here_or_any().shows_results && is_whole && !has_counters(contexts);
-            let waited = selected.waited && slower > 0 && is_seen;
-            let group = SyscallGroup { slower, waited, ..SyscallGroup::new(contexts, own) };
+            let waited = selected.waited && slower > 0 && is_seen && sampling.is_all();
+            let group =
+                SyscallGroup { slower, waited, sampling, ..SyscallGroup::new(contexts, own) };
             self.add_syscall(place, call, group, (entry, exit), events);
             return Ok(());
         }
@@ -425,6 +436,7 @@ impl<'a> Planner<'a> {
         }
         let mut event = Event { followed: u8::from(is_followed), contexts, ..Event::default() };
         event.filter[0] = tests(&entry);
+        set_sampling(&mut event, sampling);
         if matches!(probe, Probe::Hot { program: frequent_events::MAPPED_FILE_FAULT, .. }) {
             event.slower = microseconds(slower);
         }
@@ -606,8 +618,8 @@ impl<'a> Planner<'a> {
             return;
         }
         let fits = |group: &SyscallGroup| {
-            (group.contexts, group.slower, group.waited, &group.count)
-                == (new.contexts, new.slower, new.waited, &new.count)
+            (group.contexts, group.slower, group.waited, group.sampling, &group.count)
+                == (new.contexts, new.slower, new.waited, new.sampling, &new.count)
                 && group.fits(&call, &entry, &exit)
         };
         let current = self.at.get(place as usize).copied().flatten();
@@ -657,7 +669,30 @@ impl<'a> Planner<'a> {
 
 /// Returns a least duration \[ns\] as programs have it \[us\].
 fn microseconds(slower: u64) -> u32 {
-    u32::try_from(slower.div_ceil(1000)).unwrap_or(u32::MAX)
+    u32::try_from(slower.div_ceil(1000)).unwrap_or(u32::MAX).min(kernel::SLOWER_NONE - 1)
+}
+
+/// Sets the share of the event that is recorded. The samples are taken where the tests of the filter are made: an event without
+/// any gets one that every event passes.
+fn set_sampling(event: &mut Event, sampling: Sampling) {
+    if sampling.is_all() {
+        return;
+    }
+    (event.every, event.at_most) = (sampling.every, sampling.at_most);
+    let filter = &mut event.filter[0];
+    if filter.nr_tests == filter.nr_early {
+        if let Some(test) = filter.test.get_mut(filter.nr_tests as usize) {
+            // A number under a mask of no bits is 0.
+            *test = Test {
+                operand: kernel::CPU,
+                comparison: kernel::EQUAL,
+                yes: kernel::PASS,
+                no: kernel::REJECT,
+                ..Test::default()
+            };
+            filter.nr_tests += 1;
+        }
+    }
 }
 
 /// Returns whether a record of the event reads the program's memory.
@@ -704,6 +739,7 @@ impl SyscallGroup {
             has_exit: false,
             slower: 0,
             waited: false,
+            sampling: Sampling::ALL,
             running: None,
             count: None,
         }
@@ -746,9 +782,16 @@ impl SyscallGroup {
         self.expect_execve();
         let reads_again = u8::from(self.has_memory());
         let contexts = self.contexts;
-        let slower = microseconds(self.slower);
+        let Sampling { every, at_most } = self.sampling;
+        let slower = match self.slower {
+            0 if !self.sampling.is_all() => kernel::SLOWER_NONE,
+            slower => microseconds(slower),
+        };
         let mut event =
             Event { id: again_id, followed: 1, reads_again, contexts, slower, ..Event::default() };
+        if !self.sampling.is_all() {
+            (event.every, event.at_most) = (every, at_most);
+        }
         event.filter = [tests(&self.entry), tests(&self.exit)];
         let held = Box::new(PairAbilities {
             contexts,
@@ -759,6 +802,7 @@ impl SyscallGroup {
             reads_again: self.has_memory(),
             slower: self.slower,
             waited: self.waited,
+            sampling: self.sampling,
         });
         let mut programs = Vec::new();
         if self.has_entry {

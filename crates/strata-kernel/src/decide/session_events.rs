@@ -2,6 +2,7 @@
 
 use crate::decide::contexts::Contexts;
 use crate::decide::event::KernelEvent;
+use crate::decide::sampling::Sampling;
 
 /// An event, and which of its records are wanted.
 #[derive(Clone, Debug)]
@@ -20,11 +21,18 @@ pub struct SelectedEvent {
     /// True if calls shorter than `slower` cost too much to look at: then only calls that waited are recorded, where the
     /// kernel can tell. Of no meaning without `slower`.
     pub waited: bool,
+    /// The share of the event's records that is written; of a system call, of both ends together.
+    pub sampling: Sampling,
     /// Contexts of the event's records, besides those of all events.
     pub contexts: Contexts,
 }
 
 impl SelectedEvent {
+    /// Returns whether both ends of a system call are recorded when it returns, or none of them.
+    pub(crate) fn is_recorded_at_exit(&self) -> bool {
+        self.slower > 0 || !self.sampling.is_all()
+    }
+
     /// Selects all records of an event, with the contexts that all events have. What differs is written beside it:
     ///
     /// ```text
@@ -39,6 +47,7 @@ impl SelectedEvent {
             exit_filter: None,
             slower: 0,
             waited: false,
+            sampling: Sampling::ALL,
             contexts: Contexts::default(),
         }
     }

@@ -208,6 +208,14 @@ pub(crate) fn slow_fields() -> [Field; 2] {
     [ELAPSED, SLOWER].map(|name| Field::new(name, FieldClass::Integer(Integer::unsigned(8))))
 }
 
+/// Returns the first fields of the entry of a call that is one of a sample: how long ago the call began \[ns\], and how many
+/// calls of its CPU it stands for. Both ends are recorded when the call returns.
+pub(crate) fn sampled_fields() -> [Field; 2] {
+    [ELAPSED, SAMPLED].map(|name| Field::new(name, FieldClass::Integer(Integer::unsigned(8))))
+}
+
+/// Field in the entry of a call that is one of a sample: of how many calls one is recorded.
+pub const SAMPLED: &str = "sampled_every";
 /// Field in the entry of a slow call: the time since the call began \[ns\].
 pub const ELAPSED: &str = "elapsed";
 /// Field in the entry of a slow call: the least duration of recorded calls \[ns\].

@@ -6,6 +6,7 @@ use crate::attach::attached_programs::RunningPrograms;
 use crate::attach::bpf_objects::Object;
 use crate::attach::counters::PlacedCounters;
 use crate::attach::program::AttachPoint;
+use crate::attach::sample_counts::sampling_of;
 use crate::decide::contexts::Contexts;
 use crate::decide::filter::Compiled;
 use crate::decide::program_key::ProgramKey;
@@ -13,17 +14,18 @@ use crate::decide::program_plan::PairAbilities;
 use crate::discover::counter_names::Counter;
 use crate::error::Error;
 use crate::persist::pins::{info, ChannelPins, SHARED};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys as sys;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use strata_abi::kernel::{Event, Filter};
+use strata_abi::kernel::{Event, Filter, SLOWER_NONE};
 use strata_model::EventClass;
 use strata_ring::{Attr, LossMode};
 
 /// Version of this description and of everything that the programs share with this crate. New members must have a
 /// default, so that an older description is refused for its version and not for its syntax.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The saved description of a session's kernel part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,6 +47,9 @@ pub struct AdoptionRecord {
     pub(crate) units: Vec<SavedUnit>,
     /// Number of events for which programs that are now gone did not run.
     pub(crate) nested: u64,
+    /// Number of events of each name that programs which are now gone left out of a sample.
+    #[serde(default)]
+    pub(crate) left_out: Vec<(String, u64)>,
 }
 
 /// Programs of one event, or of system calls with the same filters.
@@ -137,8 +142,12 @@ impl SavedCalls {
             has_entry: self.has_entry,
             has_exit: self.has_exit,
             reads_again: self.reads_again,
-            slower: u64::from(event.slower) * 1000,
+            slower: match event.slower {
+                SLOWER_NONE => 0,
+                slower => u64::from(slower) * 1000,
+            },
             waited: self.waited,
+            sampling: sampling_of(event),
         }
     }
 }
@@ -195,12 +204,29 @@ impl SavedUnit {
     }
 }
 
+/// Reads the constants of a program, which nobody can change any more.
+pub(crate) fn event_in(map: &MapHandle) -> Result<Event, String> {
+    if map.value_size() as usize != size_of::<Event>() {
+        return Err(format!(
+            "{} bytes of constants, wanted {}",
+            map.value_size(),
+            size_of::<Event>()
+        ));
+    }
+    let value =
+        map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|error| error.to_string())?;
+    let value = value.filter(|value| value.len() >= size_of::<Event>()).ok_or("it is empty")?;
+    // SAFETY: so many bytes, and an Event is made of integers, which have any.
+    Ok(unsafe { std::ptr::read_unaligned(value.as_ptr().cast()) })
+}
+
 /// The part of the description that is the same for the whole session.
 pub(crate) struct SavedSession<'s> {
     pub(crate) attr: &'s Attr,
     pub(crate) contexts: u32,
     pub(crate) counters: &'s [Counter],
     pub(crate) nested: u64,
+    pub(crate) left_out: Vec<(String, u64)>,
     pub(crate) classes: Vec<EventClass>,
 }
 
@@ -222,6 +248,7 @@ impl AdoptionRecord {
             classes: whole.classes,
             units: running.filter_map(SavedUnit::of).collect(),
             nested: whole.nested,
+            left_out: whole.left_out,
         }
     }
 

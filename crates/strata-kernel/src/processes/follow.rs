@@ -1,7 +1,7 @@
 //! Restricts recording to certain processes, in the kernel.
 
 use crate::attach::bpf_objects::Object;
-use crate::attach::loader::{begin_listening, reason, Loader};
+use crate::attach::loader::{begin_listening, reason, Constants, Loader, Wanted};
 use crate::attach::program::{attach, AttachPoint, Attached};
 use crate::error::{Error, Refusal};
 use libbpf_rs::{Iter, MapCore, MapFlags};
@@ -36,8 +36,9 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
         Follow::Processes(roots) => roots.as_slice(),
         _ => &[],
     };
-    let mut open =
-        loader.open(Object::Follow, wanted, &[(".rodata.children", &children)]).map_err(error)?;
+    let constants: &Constants<'_> = &[(".rodata.children", &children)];
+    let wanted = Wanted { programs: wanted, constants, nr_sampled: 0 };
+    let mut open = loader.open(Object::Follow, &wanted).map_err(error)?;
     for mut map in open.maps_mut() {
         if map.name() == "roots" {
             map.set_max_entries(roots.len().max(1) as u32).map_err(|e| error(reason(&e)))?;

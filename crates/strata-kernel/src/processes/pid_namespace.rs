@@ -2,7 +2,7 @@
 //! the kernel's events. A program in the kernel reports the pairs, so that no process can forge them.
 
 use crate::attach::bpf_objects::Object;
-use crate::attach::loader::Loader;
+use crate::attach::loader::{Loader, Wanted};
 use crate::attach::program::{attach, AttachPoint, Attached};
 use crate::error::{Error, Refusal};
 use crate::processes::follow::scan_once;
@@ -32,7 +32,9 @@ impl Numbers {
             return Ok(None);
         }
         let error = |reason| Error::Load { what: "numbers of processes", reason };
-        let open = loader.open(Object::Numbers, &["strata_number", "strata_numbers"], &[]);
+        let programs = &["strata_number", "strata_numbers"];
+        let wanted = Wanted { programs, constants: &[], nr_sampled: 0 };
+        let open = loader.open(Object::Numbers, &wanted);
         let object = open.and_then(|open| loader.load(open)).map_err(error)?;
         let (mut scan, mut newcomers) = (None, Vec::new());
         for one in attach(&object, &AttachPoint::Own).map_err(error)? {

@@ -16,6 +16,8 @@ pub(super) fn event_status(event: &EventRule, status: Option<&LayerStatus>) -> E
         exclude: event.exclude.clone(),
         probe: event.probe,
         slower_ns: event.slower_ns,
+        every: event.every,
+        at_most: event.at_most,
         enabled: event.enabled,
         matched: report.map(|one| one.matched),
         similar: report.map(|one| one.similar.clone()).unwrap_or_default(),

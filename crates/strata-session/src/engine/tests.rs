@@ -220,6 +220,8 @@ impl Bench {
             sample: None,
             probe: false,
             slower_ns: None,
+            every: None,
+            at_most: None,
         });
         let plan = self.engine.plan.changed(&change)?;
         let records = self.engine.state == SessionState::Recording;
@@ -364,6 +366,8 @@ fn session_that_is_made_again_says_so_to_its_layers() {
         sample: None,
         probe: true,
         slower_ns: None,
+        every: None,
+        at_most: None,
     });
     let error = bench.change(&change).unwrap_err();
     assert!(matches!(error, SessionError::OfRule { .. }), "{error}");
@@ -642,6 +646,8 @@ fn trigger_that_cannot_be_made_leaves_no_other_one_behind() {
         sample: None,
         probe: false,
         slower_ns: None,
+        every: None,
+        at_most: None,
     });
     bench.change(&Change::Several(vec![one, disabled])).unwrap_err();
     assert_eq!(bench.told(), ["user make a:*", "user start", "user stop", "user end"]);

@@ -110,7 +110,9 @@ fn no_more_than_some(whole: Whole) -> Whole {
 /// Returns which events are recorded completely if `events` are selected and `tracked` are the tracked processes.
 pub(crate) fn of(events: &[SelectedEvent], tracked: &Tracked) -> Whole {
     let mut switches = events.iter().filter(|one| one.event.name == SWITCH);
-    let is_each = |one: &SelectedEvent| one.filter.is_none() && !one.event.is_followed;
+    let is_each = |one: &SelectedEvent| {
+        one.filter.is_none() && !one.event.is_followed && one.sampling.is_all()
+    };
     Whole {
         descriptor_calls: calls_of(events),
         switches: tracked.is_everybody() && switches.any(is_each),
@@ -124,7 +126,8 @@ fn calls_of(events: &[SelectedEvent]) -> DescriptorCalls {
     };
     let all = syscalls::table().iter().chain(compat).map(Syscall::event_name);
     let whole = |one: &SelectedEvent| {
-        one.entry && one.exit && one.filter.is_none() && one.exit_filter.is_none()
+        let is_filtered = one.filter.is_some() || one.exit_filter.is_some();
+        one.entry && one.exit && !is_filtered && one.sampling.is_all()
     };
     let selected: HashMap<&str, bool> =
         events.iter().map(|one| (one.event.name.as_str(), whole(one))).collect();

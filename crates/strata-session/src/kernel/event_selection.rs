@@ -11,7 +11,7 @@ use strata_kernel::filter::{
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::KnownProbes;
 use strata_kernel::{
-    cpu_samples, syscalls, CallStacks, Contexts, KernelEvent, SelectedEvent, Tracked,
+    cpu_samples, syscalls, CallStacks, Contexts, KernelEvent, Sampling, SelectedEvent, Tracked,
 };
 
 use super::record_options::EndRecords;
@@ -63,6 +63,8 @@ struct ChosenEnds {
     slower: Option<u64>,
     /// True if all rules leave out calls that did not wait.
     waited: bool,
+    /// The share of the records to write; `None` before the first rule.
+    sampling: Option<Sampling>,
 }
 
 impl Chosen {
@@ -134,9 +136,8 @@ impl BegunLayer {
     ) -> Result<Vec<SelectedEvent>, SessionError> {
         let total = chosen.nr_events();
         let mut described = Vec::with_capacity(chosen.events.len());
-        for (index, (name, ChosenEnds { records: [entry, exit], stack, slower, waited })) in
-            std::mem::take(&mut chosen.events).into_iter().enumerate()
-        {
+        for (index, (name, ends)) in std::mem::take(&mut chosen.events).into_iter().enumerate() {
+            let ChosenEnds { records: [entry, exit], stack, slower, waited, sampling } = ends;
             if self.stop.flow().is_break() {
                 return Err(SessionError::Stopped(self.stop.signal()));
             }
@@ -150,6 +151,7 @@ impl BegunLayer {
                     exit_filter: exit.filter()?,
                     slower: slower.unwrap_or(0),
                     waited,
+                    sampling: sampling.unwrap_or_default(),
                     contexts: stack.added_to(&self.contexts),
                 }),
                 Err(error) => chosen
@@ -192,6 +194,7 @@ struct CommonRule<'r> {
     slower: u64,
     /// True if calls that did not wait are left out.
     waited: bool,
+    sampling: Sampling,
     is_of_calls: bool,
     /// True for a word that stands for many events, such as `default`.
     is_word: bool,
@@ -204,6 +207,7 @@ impl CommonRule<'_> {
             stack: rule.stack,
             slower: slower_of(rule),
             waited: is_always(rule),
+            sampling: rule.sampling,
             is_of_calls: rule.is_of_calls,
             is_word: event_rules::is_word(&rule.text),
         }
@@ -231,7 +235,7 @@ fn select(
         rules.iter().filter(is_exclusion).map(|rule| rule.text.as_str()).collect();
     let mut all: HashMap<(String, String), ChosenEnds> = HashMap::new();
     let mut add = |texts: &[&str], common: CommonRule<'_>| -> Result<(), SessionError> {
-        let CommonRule { filter, stack, slower, waited, is_of_calls, is_word } = common;
+        let CommonRule { filter, stack, slower, waited, sampling, is_of_calls, is_word } = common;
         for chosen in EventSelection::parse(texts)?.apply(catalog).events {
             if is_of_calls && !chosen.event.is_syscall {
                 continue;
@@ -242,6 +246,7 @@ fn select(
             let ends = all.entry((chosen.event.system, chosen.event.name)).or_default();
             ends.stack = ends.stack.max(stack);
             ends.waited = waited && (ends.waited || ends.slower.is_none());
+            ends.sampling = Some(ends.sampling.map_or(sampling, |other| other.of_either(sampling)));
             ends.slower = Some(ends.slower.map_or(slower, |other| other.min(slower)));
             if chosen.entry {
                 ends.records[0].add(filter);

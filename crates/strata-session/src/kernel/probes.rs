@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use strata_kernel::uprobe::{KnownProbes, ProbeError, Probes};
-use strata_kernel::{CallStacks, Contexts, KernelEvent, SelectedEvent};
+use strata_kernel::{CallStacks, Contexts, KernelEvent, Sampling, SelectedEvent};
 
 use super::record_options::EndRecords;
 use crate::error::SessionError;
@@ -61,6 +61,7 @@ struct AskedProbe {
     event: KernelEvent,
     records: EndRecords,
     stack: CallStacks,
+    sampling: Sampling,
 }
 
 /// Returns the events of these rules, each once. Afterwards `known` has their probes, and no others.
@@ -96,11 +97,13 @@ pub(super) fn probed(
                     event: event.clone(),
                     records: EndRecords::default(),
                     stack: CallStacks::None,
+                    sampling: rule.sampling,
                 });
                 all.len() - 1
             });
             all[place].records.add(rule.filter.as_ref());
             all[place].stack = all[place].stack.max(rule.stack);
+            all[place].sampling = all[place].sampling.of_either(rule.sampling);
         }
         probed.reports.push(KernelRuleReport {
             rule: rule.text.clone(),
@@ -108,9 +111,10 @@ pub(super) fn probed(
             ..KernelRuleReport::default()
         });
     }
-    for AskedProbe { event, records, stack } in all {
+    for AskedProbe { event, records, stack, sampling } in all {
         probed.events.push(SelectedEvent {
             filter: records.filter()?,
+            sampling,
             contexts: stack.added_to(contexts),
             ..SelectedEvent::all_records(event)
         });

@@ -32,10 +32,11 @@ use strata_collect::{
     Source, StreamLoss, TraceIdentity, TracePoint, WriteBefore, WrittenTrace,
 };
 use strata_ctf::end_mark::{Ending, Losses};
-use strata_kernel::{Classes, Contexts};
+use strata_kernel::{Classes, Contexts, SampledEvents};
 use strata_model::{StreamClass, Trace, TraceError, Uuid};
 
 use crate::kernel::complete_events::{self, Said};
+use crate::kernel::samples::{self, LeftOutBefore};
 use crate::kernel::statedump::{self, Dump};
 use crate::output::describe::{as_numbers, new_uuid};
 use crate::report::KERNEL;
@@ -60,6 +61,8 @@ pub(crate) struct KernelTraceIdentity {
     pub(crate) as_lttng: bool,
     /// Events of which every occurrence is recorded.
     pub(crate) whole: complete_events::RecordedWhole,
+    /// Events of which samples are recorded.
+    pub(crate) sampled: SampledEvents,
 }
 
 impl KernelTraceIdentity {
@@ -74,7 +77,7 @@ impl KernelTraceIdentity {
         said: Said,
     ) -> Result<Kinds, TraceError> {
         let machine = &context.machine;
-        let trace = self.trace(context, uuid, said, self.classes.stream_class());
+        let trace = self.trace(context, uuid, said, self.classes.stream_class(), None);
         trace.validate()?;
         let (classes, as_lttng) = (self.classes.clone(), self.as_lttng);
         machine.kinds(trace, &self.of_dump, move |known| {
@@ -86,15 +89,24 @@ impl KernelTraceIdentity {
         })
     }
 
-    /// Returns the head of the metadata, which precedes the classes.
-    fn head(&self, context: &Context, said: Said) -> String {
+    /// Returns the head of the metadata, which precedes the classes. `before`: see [`samples::environment`].
+    fn head(&self, context: &Context, said: Said, before: Option<&LeftOutBefore>) -> String {
         let class = StreamClass { events: Vec::new(), ..self.classes.stream_class() };
-        context.machine.describe(&self.trace(context, self.uuid, said, class))
+        context.machine.describe(&self.trace(context, self.uuid, said, class, before))
     }
 
-    fn trace(&self, context: &Context, uuid: Uuid, said: Said, class: StreamClass) -> Trace {
+    fn trace(
+        &self,
+        context: &Context,
+        uuid: Uuid,
+        said: Said,
+        class: StreamClass,
+        before: Option<&LeftOutBefore>,
+    ) -> Trace {
         let (machine, created) = (&context.machine, &context.created);
-        machine.kernel_trace(uuid, created, self.as_lttng, said.whole, class)
+        let mut trace = machine.kernel_trace(uuid, created, self.as_lttng, said.whole, class);
+        trace.environment.extend(samples::environment(&self.sampled.read(), before));
+        trace
     }
 }
 
@@ -130,6 +142,8 @@ pub(crate) struct KernelSource {
     pub(crate) span_from: Option<u64>,
     /// For each stream, the number of discarded records that the traces of a killed session already report.
     pub(crate) told: Vec<u64>,
+    /// The events that were left out of samples before the present trace.
+    pub(crate) left_out_before: LeftOutBefore,
     /// Number of events for which no program ran. It is known after the session has stopped.
     pub(crate) not_run: Arc<AtomicU64>,
     /// Number of the state dump's stream, which follows those of the CPUs.
@@ -196,7 +210,7 @@ impl KernelSource {
     /// Writes changes of mapped code, and corrects promises in the metadata that are no longer true.
     fn write_changes(&mut self, collector: &mut Collector) -> Result<(), Error> {
         if let Some(said) = self.trace.whole.since(self.said) {
-            collector.set_head(&self.trace.head(&self.context, said))?;
+            collector.set_head(&self.trace.head(&self.context, said, None))?;
             self.said = said;
         }
         let symbols = {
@@ -237,6 +251,16 @@ impl KernelSource {
         // Later chunks do not contain the beginning of the command.
         lock(&self.around).wish.command = None;
         Ok(())
+    }
+
+    /// Writes how many events were left out of samples while the trace was recorded.
+    fn count_samples(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        let all = self.trace.sampled.read();
+        let before = std::mem::replace(&mut self.left_out_before, samples::before(&all));
+        if samples::environment(&all, Some(&before)).is_empty() {
+            return Ok(());
+        }
+        collector.set_head(&self.trace.head(&self.context, self.said, Some(&before)))
     }
 
     /// Completes the state dump after all packets are written.
@@ -301,6 +325,7 @@ impl Source for KernelSource {
             TracePoint::Meanwhile => self.write_changes(collector),
             TracePoint::End => {
                 self.write_changes(collector)?;
+                self.count_samples(collector)?;
                 self.complete(collector)
             }
         }

@@ -137,6 +137,12 @@ pub struct EnableEvents {
     /// The least duration of system calls \[ns\], see [`EventRule::slower_ns`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower_ns: Option<u64>,
+    /// The share of the events that is recorded, see [`EventRule::every`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
+    /// The number of events that are recorded in a second, see [`EventRule::at_most`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<u32>,
 }
 
 /// Rules to disable.
@@ -323,6 +329,8 @@ impl Plan {
                 sample: asked.sample,
                 probe: asked.probe,
                 slower_ns: asked.slower_ns,
+                every: asked.every,
+                at_most: asked.at_most,
                 enabled: true,
             };
             let is_same = |one: &EventRule| EventRule { enabled: true, ..one.clone() } == wanted;

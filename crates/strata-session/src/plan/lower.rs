@@ -138,6 +138,7 @@ fn rules(channel: &Channel) -> Result<Vec<LayerRule>, PlanError> {
             sample: event.sample,
             probe: event.probe,
             slower: event.slower_ns,
+            sampling: event.sampling(),
             is_of_calls: false,
         };
         all.push(match channel.layer == LayerOf::Kernel && event.is_selection() {

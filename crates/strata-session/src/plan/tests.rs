@@ -15,6 +15,8 @@ fn enable(layer: LayerOf, rules: &[&str]) -> EnableEvents {
         sample: None,
         probe: false,
         slower_ns: None,
+        every: None,
+        at_most: None,
     }
 }
 

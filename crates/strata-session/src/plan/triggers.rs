@@ -195,6 +195,8 @@ impl Plan {
             sample: None,
             probe: false,
             slower_ns: None,
+            every: None,
+            at_most: None,
             enabled: true,
         }];
         let channel = Channel {

@@ -73,6 +73,8 @@ fn plan(options: &Options) -> Plan {
         sample: None,
         probe: false,
         slower_ns: None,
+        every: None,
+        at_most: None,
     });
     let plan = plan.changed(&all).unwrap();
     Plan { num_subbuf: options.is_size_given.then_some(options.nr_subbufs), ..plan }

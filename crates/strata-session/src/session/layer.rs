@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex};
 
 use strata_collect::{Keep, Output};
 use strata_filter::{DurationError, DurationSplit, Filter};
-use strata_kernel::CallStacks;
+use strata_kernel::{CallStacks, Sampling};
 use strata_user::Outcome;
 
 use crate::daemon::persistent_kernel::PersistentChannel;
@@ -85,6 +85,8 @@ pub(crate) struct LayerRule {
     pub(crate) probe: bool,
     /// The least duration of recorded system calls \[ns\]; `None` for the bound that the rule's word implies.
     pub(crate) slower: Option<u64>,
+    /// The share of the rule's records that is written. Kernel rules only.
+    pub(crate) sampling: Sampling,
     /// True if the rule's filter uses the duration. Kernel events other than system calls have none and are then not
     /// recorded.
     pub(crate) is_of_calls: bool,

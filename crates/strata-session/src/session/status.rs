@@ -198,6 +198,12 @@ pub struct EventStatus {
     /// The least duration of system calls that the rule records \[ns\].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_ns: Option<u64>,
+    /// One of so many events of the rule is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
+    /// So many events of the rule are recorded in a second at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<u32>,
     /// True if the rule is enabled.
     pub enabled: bool,
     /// Number of events that the rule has matched; `None` if they were not counted yet.
