@@ -305,8 +305,11 @@ impl Link {
         if self.lock().is_complete {
             return Ok(());
         }
-        self.say(last)?;
-        self.lock().is_complete = true;
+        let mut state = self.wait_for_room()?;
+        state.backlog.push(last.encode().into());
+        // Under the same lock: once the relay has it, it ends the connection, which then has not broken.
+        state.is_complete = true;
+        drop(state);
         self.wake();
         Ok(())
     }
@@ -481,6 +484,25 @@ mod tests {
             slow.hear(at(second), second == 100);
         }
         assert!(stalled.is_exhausted(at(121)) && !slow.is_exhausted(at(121)));
+    }
+
+    #[test]
+    fn recording_is_over_as_soon_as_its_last_message_is_acknowledged() {
+        for _ in 0..200 {
+            let link = Link::new("relay").unwrap();
+            link.resume(0).unwrap();
+            std::thread::scope(|scope| {
+                let sender = scope.spawn(|| {
+                    while link.take().unwrap().is_none() {
+                        std::hint::spin_loop();
+                    }
+                    assert!(link.acknowledge(1));
+                    link.is_over()
+                });
+                link.close(&CLOSE).unwrap();
+                assert!(sender.join().unwrap());
+            });
+        }
     }
 
     #[test]
