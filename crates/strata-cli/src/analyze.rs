@@ -37,6 +37,7 @@ mod process_selection;
 pub mod report_command;
 pub mod report_text;
 pub mod rows;
+mod span_traces;
 mod spans;
 mod summary;
 mod summary_follow;

@@ -25,7 +25,7 @@
 
 mod device;
 mod folder;
-mod otlp;
+pub mod otlp;
 mod output;
 mod parquet;
 mod perfetto_remarks;

@@ -27,6 +27,13 @@ pub struct MineFlags {
     mine: bool,
 }
 
+impl MineFlags {
+    /// Returns true if the flag is given.
+    pub fn is_any(&self) -> bool {
+        self.mine
+    }
+}
+
 /// The flags `--of` and `--mine`. A report in which `--of` selects something else has a help text of its own for it
 /// (`mut_arg`).
 #[derive(Debug, Args)]

@@ -112,6 +112,11 @@ impl PairFlags {
         span_roles(reader, &self.pairs)
     }
 
+    /// Returns the rules as they were given.
+    pub fn rules(&self) -> &[PairRule] {
+        &self.pairs
+    }
+
     /// Formats the flags for a command to type.
     pub fn words(&self) -> String {
         let word = |rule: &PairRule| format!(" --pair {}", shell_word(&clean(&rule.to_string())));

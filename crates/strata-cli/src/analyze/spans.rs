@@ -1,6 +1,6 @@
 //! The report `strata analyze spans`.
 
-use anyhow::Result;
+use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 use strata_analyze::reports::spans::{By, Row, Slow, SlowestWaits, SpanCounter, Spans};
 use strata_analyze::reports::{fields, Label, QUANTILE_ERROR};
@@ -14,6 +14,7 @@ use super::process_selection::{MineFlags, Whose, BY_OF};
 use super::report_command::{CommonFlags, Made, PairFlags, EXIT_STATUS};
 use super::report_text::show;
 use super::rows::{by, length, name};
+use super::span_traces;
 use super::wait_text::{self, wait_text};
 use crate::reading::number_parser::nr_kept;
 use crate::reading::selection::SYNTAX;
@@ -65,7 +66,7 @@ pub struct SpansFlags {
     #[command(flatten)]
     mine: MineFlags,
 
-    /// A row for each name, or for each process or thread and name
+    /// A row for each name, for each process or thread and name, or for each request of OpenTelemetry
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
@@ -84,6 +85,8 @@ enum ByFlag {
     Process,
     /// One row for each thread and name
     Thread,
+    /// One row for each trace id of OpenTelemetry, and the slowest as trees of their spans
+    Trace,
 }
 
 impl SpansFlags {
@@ -105,6 +108,20 @@ impl SpansFlags {
 pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let roles = flags.pairs.roles(&reader);
+    if flags.by == ByFlag::Trace {
+        if flags.of.is_some() || flags.mine.is_any() {
+            bail!(
+                "analyze spans: --of and --mine choose processes and names, and a request has several. Leave them out, \
+                 or choose requests by a field: -f 'trace_id == \"…\"'"
+            );
+        }
+        let of = span_traces::Asked {
+            common: &flags.common,
+            pairs: &flags.pairs,
+            slowest: flags.slowest,
+        };
+        return span_traces::run(&of, (&reader, range), roles, stop);
+    }
     let (of_name, of_process) = flags.of(&roles);
     let whose = Whose::read(of_process, &flags.mine, &reader, ("spans", BY_OF), stop)?;
     let kept = whose.kept(flags.slowest, SLOWEST_MAX);
@@ -114,9 +131,9 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         return Ok(crate::exit_status::stopped(stop));
     };
     let by = match flags.by {
-        ByFlag::Name => By::Name,
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
+        ByFlag::Name | ByFlag::Trace => By::Name,
     };
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);
@@ -300,7 +317,7 @@ fn rows(rows: &[Row], by: ByFlag) -> Table {
     let whose = match by {
         ByFlag::Process => "process",
         ByFlag::Thread => "thread",
-        ByFlag::Name => "",
+        ByFlag::Name | ByFlag::Trace => "",
     };
     let share = |row: &Row, part: fn(&Spent) -> u64| {
         let known = Some(row.spent).filter(Spent::is_known);
@@ -308,7 +325,7 @@ fn rows(rows: &[Row], by: ByFlag) -> Table {
     };
     let columns = Columns::new()
         .shown(whose, Unit::Label, |row: &Row| match by {
-            ByFlag::Name => Value::None,
+            ByFlag::Name | ByFlag::Trace => Value::None,
             _ => Value::label(&row.label),
         })
         .both("span", "name", Unit::Text, |row| Value::text(&row.name));

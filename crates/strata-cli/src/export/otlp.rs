@@ -18,7 +18,7 @@ use crate::units::{count, counted};
 
 /// Reads what threads did, so that spans can say what they waited for; nothing if the traces have no kernel. Returns
 /// `None` if it was asked to stop.
-pub(super) fn states(
+pub fn states(
     reader: &Reader,
     pairs: &[PairRule],
     range: TimeRange,

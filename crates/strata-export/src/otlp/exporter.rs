@@ -47,20 +47,7 @@ impl<S: FnMut(&[u8]) -> io::Result<()>> Exporter<S> {
         let roles = span_roles(reader, &pairs);
         let mut timeline = Timeline::with_spans(reader, roles.clone());
         timeline.begin(&first_steps(reader, TimeRange::ALL, &|| false).unwrap_or_default());
-        let mut classes = Vec::new();
-        classes.resize_with(reader.event_classes(), || None);
-        let spans = Spans {
-            range,
-            roles,
-            classes,
-            sources: Sources::new(reader).streams,
-            states,
-            notes: Notes::default(),
-            ended: None,
-            is_refused: false,
-            request: Request::default(),
-            summary: Summary::default(),
-        };
+        let spans = Spans::new(reader, roles, range, states);
         Exporter { timeline, spans, encoding, send }
     }
 
@@ -170,7 +157,7 @@ struct EndedSpan {
 }
 
 /// Collects spans.
-struct Spans {
+pub(super) struct Spans {
     range: TimeRange,
     roles: SpanRoles,
     /// Classes by [`strata_ctf::read::EventClass::index`], each made at the class' first record.
@@ -183,10 +170,50 @@ struct Spans {
     /// True if the present record began a span for which the timeline has no room.
     is_refused: bool,
     request: Request,
-    summary: Summary,
+    pub(super) summary: Summary,
+    /// True if spans are collected only if they have ids of OpenTelemetry, or are parts of such.
+    is_of_requests: bool,
 }
 
 impl Spans {
+    pub(super) fn new(
+        reader: &Reader,
+        roles: SpanRoles,
+        range: TimeRange,
+        states: Option<States>,
+    ) -> Spans {
+        let mut classes = Vec::new();
+        classes.resize_with(reader.event_classes(), || None);
+        Spans {
+            range,
+            roles,
+            classes,
+            sources: Sources::new(reader).streams,
+            states,
+            notes: Notes::default(),
+            ended: None,
+            is_refused: false,
+            request: Request::default(),
+            summary: Summary::default(),
+            is_of_requests: false,
+        }
+    }
+
+    /// Collects only spans that have ids of OpenTelemetry, or are parts of such.
+    pub(super) fn of_requests(self) -> Spans {
+        Spans { is_of_requests: true, ..self }
+    }
+
+    /// Returns true if it is time to take what is collected.
+    pub(super) fn is_full(&self) -> bool {
+        self.request.is_full()
+    }
+
+    /// Removes and returns what is collected.
+    pub(super) fn take(&mut self) -> Vec<ResourceSpans> {
+        std::mem::take(&mut self.request).data.resource_spans
+    }
+
     /// Keeps what the begin of a span says.
     fn begin(&mut self, world: &World, event: &Event<'_>, class: &Class, who: Option<ThreadId>) {
         let Role::Begins { key: key_field, elapsed } = &class.role else { return };
@@ -202,7 +229,7 @@ impl Spans {
         let made = self.made(world, event, (who, begin));
         let ids = match (told, around) {
             (Some(told), _) => told,
-            (None, Some(around)) => Ids { trace: around.trace, span: made.span },
+            (None, Some((around, _))) => Ids { trace: around.trace, span: made.span },
             (None, None) => made,
         };
         let mut attributes = Attributes::default();
@@ -215,9 +242,10 @@ impl Spans {
             key,
             ids,
             is_told,
+            is_of_request: is_told || around.is_some_and(|(_, is_of_request)| is_of_request),
             parent: match is_told {
                 true => class.parent(event),
-                false => around.map(|around| around.span),
+                false => around.map(|(around, _)| around.span),
             },
             name: class.name(event).filter(|_| is_told).map(cut),
             kind: if is_told { class.kind(event) } else { KIND_INTERNAL },
@@ -279,6 +307,7 @@ impl Spans {
             key: span.key.clone(),
             ids: self.made(world, event, (span.begun_by, span.begin)),
             is_told: false,
+            is_of_request: false,
             parent: None,
             name: None,
             kind: KIND_INTERNAL,
@@ -287,6 +316,9 @@ impl Spans {
             omitted_events: 0,
             error: None,
         });
+        if self.is_of_requests && !note.is_of_request {
+            return;
+        }
         let mut attributes = note.attributes;
         attributes.add_fields(event, &class.fields, "end.", without(note.is_told));
         let thread = span.thread.or(span.begun_by);

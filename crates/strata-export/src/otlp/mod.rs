@@ -23,9 +23,11 @@ mod open_spans;
 mod proto;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod waits;
 
 pub use exporter::Exporter;
+pub use traces::{RequestTrace, Requests, TraceCollector, TraceSpan};
 pub use waits::{EachRecord, States};
 
 use strata_ctf::read::TimeRange;

@@ -31,6 +31,8 @@ pub(super) struct Note {
     pub(super) ids: Ids,
     /// True if the ids are those of OpenTelemetry.
     pub(super) is_told: bool,
+    /// True if the ids of the trace are those of OpenTelemetry.
+    pub(super) is_of_request: bool,
     pub(super) parent: Option<SpanId>,
     /// The name by OpenTelemetry.
     pub(super) name: Option<String>,
@@ -90,9 +92,9 @@ impl Notes {
         self.notes.get_mut(self.by_ids.get(ids)?)
     }
 
-    /// Returns the ids of the span that is around whatever begins in a thread now: of its open spans the latest, if all
+    /// Returns the ids of the span that is around whatever begins in a thread now, and whether it is of a request: of its open spans the latest, if all
     /// of them are parts of each other. Where a thread works on several requests at a time, it cannot be known.
-    pub(super) fn around(&self, thread: ThreadId) -> Option<Ids> {
+    pub(super) fn around(&self, thread: ThreadId) -> Option<(Ids, bool)> {
         let open = self.by_thread.get(&thread)?;
         if open.len() > SEARCHED_MAX {
             return None;
@@ -108,7 +110,7 @@ impl Notes {
             }
             before = Some(note);
         }
-        before.map(|note| note.ids)
+        before.map(|note| (note.ids, note.is_of_request))
     }
 
     /// Removes and returns the note on a span that has ended.
