@@ -2,6 +2,7 @@
 
   otlp_check.py files TRUTH JSON PROTOBUF    both are the spans that the program of otel_program.py has printed
   otlp_check.py receive PROTOBUF COMMAND...  a receiver gets the same spans from COMMAND -o http://...
+  otlp_check.py traces TRUTH JSON            `analyze spans --by trace --json` has the program's requests, as trees
   otlp_check.py waits TRUTH JSON             spans say what they waited for
 """
 import base64
@@ -168,4 +169,32 @@ def waits(truth, json_name):
     assert len(done) == 2, [found[one[1], one[2]] for one in wanted]
 
 
-{"files": files, "receive": receive, "waits": waits}[sys.argv[1]](*sys.argv[2:])
+def traces(truth, json_name):
+    """Each request has the spans that the program printed for it, each below its parent."""
+    with open(json_name, encoding="utf-8") as file:
+        report = json.load(file)
+    wanted = {}
+    for name, trace_id, span_id, parent, *_ in read_truth(truth):
+        wanted.setdefault(trace_id, {})[span_id] = name, parent
+    found = {}
+    for request in report["slowest"]:
+        around = []
+        for span in request["spans"]:
+            del around[span["depth"] :]
+            parent = span["parent_id"] or "-"
+            assert (around[-1] if around else "-") == parent, request
+            around.append(span["span_id"])
+            found.setdefault(request["trace_id"], {})[span["span_id"]] = span["name"], parent
+    forgotten = {trace_id for trace_id, of in found.items() if [name for name, _ in of.values()] == ["forgotten"]}
+    found = {trace_id: of for trace_id, of in found.items() if trace_id not in forgotten}
+    assert found == wanted and len(forgotten) == 1000, (len(found), len(wanted), len(forgotten))
+    rows = {row["trace_id"]: row for row in report["rows"]}
+    assert set(rows) == set(wanted) | forgotten
+    for trace_id, of in wanted.items():
+        row = rows[trace_id]
+        assert row["spans"] == len(of) and row["name"] in {name for name, _ in of.values()}, row
+        assert row["processes"] == (2 if len(of) == 3 else 1), row
+    assert sum(row["errors"] for row in report["rows"]) == 1 and [len(of) for of in wanted.values()].count(3) == 5
+
+
+{"files": files, "receive": receive, "traces": traces, "waits": waits}[sys.argv[1]](*sys.argv[2:])
