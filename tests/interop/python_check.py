@@ -188,6 +188,17 @@ for table in tables:
     assert len(tuples) == len(arrow), (table, len(tuples), len(arrow))
     for row, other in zip(arrow, tuples):
         assert all(same(value, cell) for value, cell in zip(row, other)), (table, kinds, row, other)
+# A reader of Arrow batches gets all rows, also behind one who has taken them, or some of them, as tuples.
+rows = trace.table("event_counts")
+one = next(rows)
+_, whole = of_arrow(rows)
+assert len(whole) > 2 and len(whole) == 1 + len(rows.fetchall()) and same(whole[0][0], one[0]), (whole[:2], one)
+_, again = of_arrow(rows)
+assert again == whole and rows.fetchall() == [], (len(again), len(whole))
+events = trace.events(names=[name])
+next(events)
+_, whole = of_arrow(events)
+assert len(whole) == number == 1 + sum(1 for _ in events), (len(whole), number)
 query = "select name, count(*), min(time_ns) from events group by name order by name"
 lines = subprocess.run([COMMAND, "sql", "--json", PATH, query], stdout=subprocess.PIPE, check=True).stdout.splitlines()
 assert trace.sql(query).fetchall() == [tuple(json.loads(line).values()) for line in lines]

@@ -1,7 +1,9 @@
 //! Rows as Arrow batches, through the C stream interface.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, ThreadId};
 
 use arrow_array::builder::{
     BinaryBuilder, Float64Builder, Int64Builder, StringBuilder, UInt64Builder,
@@ -16,9 +18,13 @@ use pyo3::types::PyCapsule;
 
 use crate::batch::{BatchCell, RowBatch};
 use crate::database_pool::{Answer, RunningQuery};
+use crate::errors;
+use crate::rows::{keep, LeftOut};
+use crate::wait::{is_interrupted, PATIENCE};
 
 /// Name of the stream, by which Arrow's consumers recognize the content of the capsule.
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";
+const FAULT: &str = "the query has ended by a fault of strata";
 /// Name of a schema's capsule.
 const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 
@@ -50,13 +56,14 @@ fn schema_of(columns: &[String], types: &[Option<String>], batches: &VecDeque<Ro
 /// Makes the capsule with a stream of these batches, and of those that the query still returns.
 pub(crate) fn stream<'py>(
     py: Python<'py>,
-    columns: &[String],
-    types: &[Option<String>],
+    (columns, types): (&[String], &[Option<String>]),
     batches: VecDeque<RowBatch>,
     query: Option<RunningQuery>,
+    left_out: LeftOut,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = Arc::new(schema_of(columns, types, &batches));
-    let reader = BatchReader { schema, batches, query };
+    let maker = thread::current().id();
+    let reader = BatchReader { schema, batches, query, left_out, maker };
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
 }
 
@@ -105,26 +112,49 @@ struct BatchReader {
     schema: SchemaRef,
     batches: VecDeque<RowBatch>,
     query: Option<RunningQuery>,
+    left_out: LeftOut,
+    /// The thread that has asked for the stream: one of Python's.
+    maker: ThreadId,
 }
 
 impl BatchReader {
+    /// Waits for the next answer of the query.
+    ///
+    /// # Errors
+    /// A signal has ended the wait, or the query's thread has ended by a fault.
+    fn receive(&self, query: &RunningQuery) -> Result<Answer, &'static str> {
+        let answers = query.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match answers.recv_timeout(PATIENCE) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(FAULT),
+                // A consumer may ask from a thread of its own, for which a thread that holds the interpreter's lock waits.
+                Err(RecvTimeoutError::Timeout) => {
+                    if thread::current().id() == self.maker && Python::attach(is_interrupted) {
+                        return Err("interrupted by a signal");
+                    }
+                }
+            }
+        }
+    }
+
     fn next_rows(&mut self) -> Option<Result<RowBatch, ArrowError>> {
         if let Some(batch) = self.batches.pop_front() {
             return Some(Ok(batch));
         }
         let query = self.query.as_ref()?;
-        let answer = query.answers.lock().ok().and_then(|answers| answers.recv().ok());
-        match answer {
-            Some(Answer::Rows(batch)) => Some(Ok(batch)),
-            Some(Answer::End(end)) => {
+        match self.receive(query) {
+            Ok(Answer::Rows(batch)) => Some(Ok(batch)),
+            Ok(Answer::End(end)) => {
                 self.query = None;
                 match end {
                     Ok(found) => {
-                        if let Some(text) = crate::errors::missing(&found) {
+                        keep(&self.left_out, &found);
+                        if errors::is_missing(&found) {
                             // A consumer may call from any thread, where no Python code could catch a warning that is
                             // an exception.
                             Python::attach(|py| {
-                                if let Err(error) = crate::errors::warn(py, &text) {
+                                if let Err(error) = errors::warn_of(py, &found) {
                                     error.write_unraisable(py, None);
                                 }
                             });
@@ -134,10 +164,13 @@ impl BatchReader {
                     Err(error) => Some(Err(ArrowError::ExternalError(Box::new(error)))),
                 }
             }
-            _ => {
+            Ok(Answer::Columns(..)) => {
                 self.query = None;
-                let text = "the query has ended by a fault of strata".to_owned();
-                Some(Err(ArrowError::ComputeError(text)))
+                Some(Err(ArrowError::ComputeError(FAULT.to_owned())))
+            }
+            Err(text) => {
+                self.query = None;
+                Some(Err(ArrowError::ComputeError(text.to_owned())))
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -33,13 +33,17 @@ pub(crate) enum Answer {
     End(Result<Found, SqlError>),
 }
 
-/// A database, with the numbers by which its running query is stopped.
+/// A request to stop one query, or the making of one database: true once somebody has asked for it.
+pub(crate) type StopRequest = Arc<AtomicBool>;
+
+/// A database, with the place where it looks for the request to stop its present query.
 struct Pooled {
     database: Database,
-    /// Number of the running query.
-    running: Arc<AtomicU64>,
-    /// Number up to which all queries are to stop.
-    stopped: Arc<AtomicU64>,
+    stop: Arc<Mutex<StopRequest>>,
+}
+
+fn set(place: &Mutex<StopRequest>, request: &StopRequest) {
+    *place.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(request);
 }
 
 /// The databases of one set of traces.
@@ -52,13 +56,12 @@ pub(crate) struct DatabasePool {
 /// A running query. Dropping it stops the query.
 pub(crate) struct RunningQuery {
     pub answers: Mutex<Receiver<Answer>>,
-    stopped: Arc<AtomicU64>,
-    number: u64,
+    stop: StopRequest,
 }
 
 impl Drop for RunningQuery {
     fn drop(&mut self) {
-        self.stopped.fetch_max(self.number, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -67,21 +70,25 @@ impl DatabasePool {
         DatabasePool { reader, options, free: Mutex::new(Vec::new()) }
     }
 
-    fn take(&self) -> Result<Pooled, SqlError> {
+    /// Takes a database that no query uses, or makes one: for a filter, that may read the traces.
+    fn take(&self, request: &StopRequest) -> Result<Pooled, SqlError> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(pooled) = free {
+            set(&pooled.stop, request);
             return Ok(pooled);
         }
-        let (running, stopped) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
-        let (of, up_to) = (Arc::clone(&running), Arc::clone(&stopped));
-        let stop = move || up_to.load(Ordering::Relaxed) >= of.load(Ordering::Relaxed);
+        let stop = Arc::new(Mutex::new(Arc::clone(request)));
+        let place = Arc::clone(&stop);
+        let is_stopped =
+            move || place.lock().unwrap_or_else(PoisonError::into_inner).load(Ordering::Relaxed);
         let (reader, options) = (Arc::clone(&self.reader), self.options.clone());
-        let database = Database::with_options(reader, options, Arc::new(stop))?;
-        Ok(Pooled { database, running, stopped })
+        let database = Database::with_options(reader, options, Arc::new(is_stopped))?;
+        Ok(Pooled { database, stop })
     }
 
     fn give_back(&self, pooled: Pooled) {
-        pooled.running.fetch_add(1, Ordering::Relaxed);
+        // What its threads still compute for later queries goes on.
+        set(&pooled.stop, &StopRequest::default());
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < KEPT {
             free.push(pooled);
@@ -91,12 +98,13 @@ impl DatabasePool {
     /// Calls `look` with a database that no query uses.
     ///
     /// # Errors
-    /// SQLite has no memory.
+    /// SQLite has no memory, or it was stopped.
     pub(crate) fn with<T>(
         &self,
+        request: &StopRequest,
         look: impl FnOnce(&Database) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
-        let pooled = self.take()?;
+        let pooled = self.take(request)?;
         let seen = look(&pooled.database);
         self.give_back(pooled);
         seen
@@ -105,15 +113,18 @@ impl DatabasePool {
     /// Runs a query in a separate thread.
     ///
     /// # Errors
-    /// SQLite has no memory, or the system can make no thread.
+    /// The system can make no thread.
     pub(crate) fn start(self: &Arc<Self>, query: String) -> Result<RunningQuery, SqlError> {
-        let mut pooled = self.take()?;
         let (to_send, answers) = sync_channel(WAITING);
-        let stopped = Arc::clone(&pooled.stopped);
-        let number = pooled.running.load(Ordering::Relaxed);
+        let stop = StopRequest::default();
+        let request = Arc::clone(&stop);
         let pool = Arc::clone(self);
         let run = move || {
             let mut sink = BatchSink::new(to_send);
+            let mut pooled = match pool.take(&request) {
+                Ok(pooled) => pooled,
+                Err(error) => return sink.end(Err(error)),
+            };
             let end = pooled.database.query(&query, &mut sink);
             let found = end.map(|()| pooled.database.found());
             pool.give_back(pooled);
@@ -121,7 +132,7 @@ impl DatabasePool {
         };
         let spawned = thread::Builder::new().name("query".to_owned()).spawn(run);
         spawned.map_err(SqlError::Output)?;
-        Ok(RunningQuery { answers: Mutex::new(answers), stopped, number })
+        Ok(RunningQuery { answers: Mutex::new(answers), stop })
     }
 }
 

@@ -34,8 +34,24 @@ pub(crate) fn of_query(error: &SqlError) -> PyErr {
     QueryError::new_err(error.to_string())
 }
 
+/// Returns true if a query has found that something is missing.
+pub(crate) fn is_missing(found: &Found) -> bool {
+    missing(found).is_some() || !found.left_out.is_empty()
+}
+
+/// Warns about what is missing in what a query has read.
+///
+/// # Errors
+/// The user has made warnings exceptions.
+pub(crate) fn warn_of(py: Python<'_>, found: &Found) -> PyResult<()> {
+    for text in missing(found).iter().chain(&found.left_out) {
+        warn(py, text)?;
+    }
+    Ok(())
+}
+
 /// Returns the text of a warning about records that are missing; `None` if none are.
-pub(crate) fn missing(found: &Found) -> Option<String> {
+fn missing(found: &Found) -> Option<String> {
     let mut parts = Vec::new();
     if found.records > 0 {
         parts.push(format!("{} event records discarded by the tracer", found.records));

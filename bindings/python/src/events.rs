@@ -14,7 +14,7 @@ use strata_ctf::read::{DiscardedKind, Message, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 use strata_sql::{Database, Found, Options, SqlError};
 
-use crate::database_pool::DatabasePool;
+use crate::database_pool::{DatabasePool, StopRequest};
 use crate::errors;
 use crate::event::{Event, EventBatch};
 use crate::rows::{quoted, Rows};
@@ -97,8 +97,10 @@ fn has(names: &[String], name: &str) -> bool {
 #[pyclass(module = "strata")]
 pub(crate) struct EventIterator {
     reader: Arc<Reader>,
-    /// The records to read, until a thread reads them.
-    request: Option<EventRequest>,
+    /// The records to read.
+    request: EventRequest,
+    /// True once a thread reads them.
+    is_begun: bool,
     /// The same records as rows, once these were asked for.
     rows: Option<Rows>,
     answers: Option<Mutex<Receiver<Answer>>>,
@@ -107,6 +109,7 @@ pub(crate) struct EventIterator {
     index: usize,
     discarded: u64,
     damage: Vec<String>,
+    left_out: Vec<String>,
 }
 
 impl Drop for EventIterator {
@@ -119,7 +122,8 @@ impl EventIterator {
     pub(crate) fn new(reader: &Arc<Reader>, request: EventRequest) -> EventIterator {
         EventIterator {
             reader: Arc::clone(reader),
-            request: Some(request),
+            request,
+            is_begun: false,
             rows: None,
             answers: None,
             is_ended: Arc::new(AtomicBool::new(false)),
@@ -127,24 +131,24 @@ impl EventIterator {
             index: 0,
             discarded: 0,
             damage: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
-    /// Returns the records as rows of a query.
+    /// Returns the records as rows of a query: all of them, also if some were given as events.
     fn rows(&mut self, py: Python<'_>) -> PyResult<&mut Rows> {
-        let Some(request) = &self.request else {
-            return Err(PyValueError::new_err(
-                "some of the events were taken already: call Trace.events() again",
-            ));
-        };
         if self.rows.is_none() {
-            let made = py.detach(|| {
+            let (reader, request) = (Arc::clone(&self.reader), self.request.clone());
+            let stop = StopRequest::default();
+            let asked = Arc::clone(&stop);
+            let made = wait::run(py, "filter", move || {
                 let (range, filter) = (request.range, request.filter.clone());
                 let options = Options { range, filter, ..Options::default() };
-                let pool = Arc::new(DatabasePool::new(Arc::clone(&self.reader), options));
-                let query = pool.with(|database| request.query(&self.reader, database))?;
+                let pool = Arc::new(DatabasePool::new(Arc::clone(&reader), options));
+                let query = pool.with(&asked, |database| request.query(&reader, database))?;
                 Ok((pool, query))
             });
+            let made = made.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             let (pool, query) = made.map_err(|error: SqlError| errors::of_query(&error))?;
             self.rows = Some(Rows::ask(py, &pool, &query)?);
         }
@@ -152,16 +156,17 @@ impl EventIterator {
     }
 
     /// Starts the thread that reads records.
-    fn begin(&mut self, request: EventRequest) -> PyResult<()> {
+    fn begin(&mut self) -> PyResult<()> {
         let (to_send, answers) = sync_channel(WAITING);
         let worker = Worker {
             reader: Arc::clone(&self.reader),
-            request,
+            request: self.request.clone(),
             to_send,
             is_ended: Arc::clone(&self.is_ended),
         };
         thread::Builder::new().name("events".to_owned()).spawn(move || worker.run())?;
         self.answers = Some(Mutex::new(answers));
+        self.is_begun = true;
         Ok(())
     }
 }
@@ -173,8 +178,8 @@ impl EventIterator {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Event>> {
-        if let Some(request) = self.request.take() {
-            self.begin(request)?;
+        if !self.is_begun {
+            self.begin()?;
         }
         while self.index >= self.batch.len() {
             let Some(answers) = &self.answers else { return Ok(None) };
@@ -186,11 +191,9 @@ impl EventIterator {
                 Some(Answer::End(found)) => {
                     self.answers = None;
                     self.discarded = found.records;
-                    let missing = errors::missing(&found);
-                    self.damage = found.damage;
-                    if let Some(text) = missing {
-                        errors::warn(py, &text)?;
-                    }
+                    self.damage.clone_from(&found.damage);
+                    self.left_out.clone_from(&found.left_out);
+                    errors::warn_of(py, &found)?;
                 }
                 None => {
                     self.answers = None;
@@ -228,6 +231,12 @@ impl EventIterator {
         self.discarded
     }
 
+    /// What the filter could not judge, since there is too much of it in the traces, as texts; known when the last event was given.
+    #[getter]
+    fn left_out(&self) -> Vec<String> {
+        self.left_out.clone()
+    }
+
     /// Texts of the first damages of what was read; known when the last event was given.
     #[getter]
     fn damage(&self) -> Vec<String> {
@@ -244,15 +253,14 @@ struct Worker {
 
 impl Worker {
     /// Compiles the filter. Returns `None` if it was stopped.
-    fn selection(&self) -> Option<Selection> {
+    fn selection(&self) -> Option<BoundSelection> {
         let stop = || self.is_ended.load(Ordering::Relaxed);
         let EventRequest { range, filter, .. } = &self.request;
-        let bound = BoundSelection::read(&self.reader, filter.as_ref(), None, *range, &stop);
-        bound.map(|bound| bound.selection)
+        BoundSelection::read(&self.reader, filter.as_ref(), None, *range, &stop)
     }
 
     fn run(self) {
-        let Some(mut selection) = self.selection() else { return };
+        let Some(BoundSelection { mut selection, facts }) = self.selection() else { return };
         // By index of the event class: its index in its trace, and true if its records are wanted.
         let mut classes = vec![(0, false); self.reader.event_classes()];
         for trace in self.reader.traces() {
@@ -317,6 +325,21 @@ impl Worker {
         }
         if batch.len() > 0 {
             let _ = self.to_send.send(Answer::Events(batch));
+        }
+        let not_seen = [
+            (
+                selection.deferred_left_out(),
+                "argument of a system call in a record behind the entry",
+            ),
+            (
+                facts.map_or(0, |facts| facts.left_out()),
+                "fact of who made a record, or how long it took",
+            ),
+        ];
+        for (count, what) in not_seen.into_iter().filter(|(count, _)| *count > 0) {
+            found.left_out.push(format!(
+                "{count}×, there was no room for one more {what}: the filter has not seen it"
+            ));
         }
         // An error means that nobody waits for records any more.
         let _ = self.to_send.send(Answer::End(found));

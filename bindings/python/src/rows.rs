@@ -1,11 +1,12 @@
 //! Rows of a query, for Python.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyString, PyTuple};
+
+use strata_sql::Found;
 
 use crate::arrow;
 use crate::batch::{BatchCell, RowBatch};
@@ -21,6 +22,9 @@ pub(crate) fn quoted(name: &str) -> String {
 /// Number of rows from which the types of computed columns are taken.
 const ROWS_LOOKED_AT: usize = 4096;
 
+/// What the tables of a query lack since there is too much of it in the traces, once the query has ended.
+pub(crate) type LeftOut = Arc<Mutex<Vec<String>>>;
+
 /// The rows of a query, as they come: tuples, or Arrow batches. Each Arrow stream runs the query again.
 #[pyclass(module = "strata")]
 pub(crate) struct Rows {
@@ -28,6 +32,9 @@ pub(crate) struct Rows {
     text: String,
     /// True if the rows were handed over as a stream.
     is_taken: bool,
+    /// True if rows were given as tuples, or there was none to give.
+    is_read: bool,
+    left_out: LeftOut,
     /// Names of the columns, in order.
     #[pyo3(get)]
     columns: Vec<String>,
@@ -47,6 +54,8 @@ impl Rows {
                 pool: Arc::clone(pool),
                 text: text.to_owned(),
                 is_taken: false,
+                is_read: false,
+                left_out: LeftOut::default(),
                 columns,
                 types,
                 query: Some(query),
@@ -62,19 +71,25 @@ impl Rows {
     /// for the schema alone.
     fn begin_again(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.is_taken {
-            *self = Rows::ask(py, &self.pool, &self.text)?;
+            let again = Rows::ask(py, &self.pool, &self.text)?;
+            *self = Rows { left_out: Arc::clone(&self.left_out), ..again };
         }
         Ok(())
+    }
+
+    /// Begins the query once more for a consumer of Arrow batches, if rows were given as tuples: those that are left would be a
+    /// part, or none. Who takes tuples goes on with these.
+    fn once_more(&self, py: Python<'_>) -> PyResult<Option<Rows>> {
+        if !self.is_read {
+            return Ok(None);
+        }
+        let again = Rows::ask(py, &self.pool, &self.text)?;
+        Ok(Some(Rows { left_out: Arc::clone(&self.left_out), ..again }))
     }
 
     /// Waits for the rows from which the types of computed columns are taken.
     fn look_ahead(&mut self, py: Python<'_>) -> PyResult<()> {
         self.begin_again(py)?;
-        if self.row > 0 {
-            return Err(PyValueError::new_err(
-                "some of the rows were taken as tuples: run the query again",
-            ));
-        }
         let mut rows = self.batches.iter().map(|batch| batch.rows).sum::<usize>();
         while rows < ROWS_LOOKED_AT && self.receive(py)? {
             rows += self.batches.back().map_or(0, |batch| batch.rows);
@@ -93,10 +108,8 @@ impl Rows {
             Some(Answer::End(end)) => {
                 self.query = None;
                 let found = end.map_err(|error| errors::of_query(&error))?;
-                match errors::missing(&found) {
-                    Some(text) => errors::warn(py, &text).map(|()| false),
-                    None => Ok(false),
-                }
+                keep(&self.left_out, &found);
+                errors::warn_of(py, &found).map(|()| false)
             }
             _ => {
                 self.query = None;
@@ -104,6 +117,11 @@ impl Rows {
             }
         }
     }
+}
+
+/// Keeps what the tables of a query lack.
+pub(crate) fn keep(place: &LeftOut, found: &Found) {
+    place.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&found.left_out);
 }
 
 fn ended_by_fault() -> PyErr {
@@ -128,6 +146,7 @@ impl Rows {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         self.begin_again(py)?;
+        self.is_read = true;
         let width = self.columns.len();
         loop {
             if let Some(batch) = self.batches.front() {
@@ -161,10 +180,12 @@ impl Rows {
     /// A pyarrow.Table of the rows; pyarrow has to be installed.
     fn to_arrow<'py>(rows: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let pyarrow = rows.py().import("pyarrow")?;
-        pyarrow
-            .getattr("RecordBatchReader")?
-            .call_method1("from_stream", (rows,))?
-            .call_method0("read_all")
+        let reader = pyarrow.getattr("RecordBatchReader")?.call_method1("from_stream", (rows,))?;
+        // pyarrow makes an error of its own of a signal that has ended the stream.
+        reader.call_method0("read_all").map_err(|error| match rows.py().check_signals() {
+            Ok(()) => error,
+            Err(signal) => signal,
+        })
     }
 
     /// A pandas.DataFrame of the rows; pandas and pyarrow have to be installed.
@@ -177,6 +198,9 @@ impl Rows {
         &mut self,
         py: Python<'py>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
+        if let Some(mut again) = self.once_more(py)? {
+            return again.__arrow_c_schema__(py);
+        }
         self.look_ahead(py)?;
         arrow::schema(py, &self.columns, &self.types, &self.batches)
     }
@@ -188,12 +212,22 @@ impl Rows {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
+        if let Some(mut again) = self.once_more(py)? {
+            return again.__arrow_c_stream__(py, requested_schema);
+        }
         // A consumer that asks for another schema may get ours, and then casts.
         drop(requested_schema);
         self.look_ahead(py)?;
         self.is_taken = true;
         let batches = std::mem::take(&mut self.batches);
-        arrow::stream(py, &self.columns, &self.types, batches, self.query.take())
+        let left_out = Arc::clone(&self.left_out);
+        arrow::stream(py, (&self.columns, &self.types), batches, self.query.take(), left_out)
+    }
+
+    /// What the tables lack, since there is too much of it in the traces, as texts: known when the last row was given.
+    #[getter]
+    fn left_out(&self) -> Vec<String> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn __repr__(&self) -> String {

@@ -1,8 +1,6 @@
 //! Requests to a session's socket, for Python.
 
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
-use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -29,18 +27,7 @@ fn beside<T: Send + 'static>(
     py: Python<'_>,
     run: impl FnOnce() -> Result<T, ControlError> + Send + 'static,
 ) -> PyResult<T> {
-    let (to_send, done) = channel();
-    let run = move || {
-        // An error means that a signal has ended the wait.
-        let _ = to_send.send(run());
-    };
-    let spawned = thread::Builder::new().name("session".to_owned()).spawn(run);
-    spawned.map_err(|error| SessionError::new_err(format!("no thread to ask with: {error}")))?;
-    match wait::next(py, &Mutex::new(done))? {
-        Some(Ok(value)) => Ok(value),
-        Some(Err(error)) => Err(SessionError::new_err(error.to_string())),
-        None => Err(SessionError::new_err("the request has ended by a fault of strata")),
-    }
+    wait::run(py, "session", run)?.map_err(|error| SessionError::new_err(error.to_string()))
 }
 
 #[pymethods]

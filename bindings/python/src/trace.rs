@@ -12,11 +12,12 @@ use strata_ctf::read::{Reader, TimeRange};
 use strata_filter::Filter;
 use strata_sql::{Options, Tables};
 
-use crate::database_pool::DatabasePool;
+use crate::database_pool::{DatabasePool, StopRequest};
 use crate::errors::{self, OpenError, QueryError};
 use crate::events::{EventIterator, EventRequest};
 use crate::reports::REPORTS;
 use crate::rows::{quoted, Rows};
+use crate::wait;
 
 /// Traces that are read together, by time.
 #[pyclass(module = "strata", frozen)]
@@ -32,8 +33,12 @@ fn rules<R: FromStr<Err: Display>>(texts: &[String]) -> PyResult<Vec<R>> {
 }
 
 impl Trace {
-    fn all_tables(&self) -> PyResult<Vec<Tables>> {
-        self.pool.with(|database| database.tables()).map_err(|error| errors::of_query(&error))
+    fn all_tables(&self, py: Python<'_>) -> PyResult<Vec<Tables>> {
+        let pool = Arc::clone(&self.pool);
+        let tables = wait::run(py, "tables", move || {
+            pool.with(&StopRequest::default(), |database| database.tables())
+        })?;
+        tables.map_err(|error| errors::of_query(&error))
     }
 }
 
@@ -53,7 +58,7 @@ impl Trace {
         }
         let options =
             Options { pairs: rules(&pairs)?, counters: rules(&counters)?, ..Options::default() };
-        let opened = py.detach(|| Reader::open(&paths));
+        let opened = wait::run(py, "open", move || Reader::open(&paths))?;
         let reader = Arc::new(opened.map_err(|error| OpenError::new_err(error.to_string()))?);
         let damage = reader.damage().iter();
         for damage in damage.filter(|damage| !damage.is_note() && !damage.is_remark()) {
@@ -93,7 +98,7 @@ impl Trace {
 
     /// All rows of a table, such as 'calls', 'states', 'spans' or the name of an event.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Rows> {
-        if !self.all_tables()?.iter().any(|table| table.name.eq_ignore_ascii_case(name)) {
+        if !self.all_tables(py)?.iter().any(|table| table.name.eq_ignore_ascii_case(name)) {
             return Err(PyKeyError::new_err(format!(
                 "there is no table '{name}': see Trace.tables"
             )));
@@ -120,7 +125,7 @@ impl Trace {
     #[getter]
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
-        for table in self.all_tables()? {
+        for table in self.all_tables(py)? {
             let columns = PyDict::new(py);
             for (name, of) in &table.columns {
                 columns.set_item(name, of)?;

@@ -63,6 +63,9 @@ class EventIterator(Iterator[Event]):
     @property
     def damage(self) -> List[str]:
         """Texts of the first damages of what was read; known when the last event was given."""
+    @property
+    def left_out(self) -> List[str]:
+        """What the filter could not judge, since there is too much of it in the traces; known when the last event was given."""
 
 class Rows(Iterator[Tuple[Any, ...]]):
     """The rows of a query, as they come: tuples, or Arrow batches. Each Arrow stream runs the query again."""
@@ -80,6 +83,9 @@ class Rows(Iterator[Tuple[Any, ...]]):
         """A pandas.DataFrame; pandas and pyarrow have to be installed."""
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object: ...
+    @property
+    def left_out(self) -> List[str]:
+        """What the tables lack, since there is too much of it in the traces; known when the last row was given."""
 
 class Trace:
     """Traces that are read together, by time."""
