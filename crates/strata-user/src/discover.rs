@@ -15,8 +15,8 @@
 //! 1. libstrata's constructor makes the process' memfd, and describes its tracepoints there.
 //! 2. It connects to the command's socket, which its environment names, or to those in the folder of listening
 //!    tracers.
-//! 3. If a tracer has left a request beside its socket, the process begins that session by itself, before
-//!    `main()`.
+//! 3. If its environment has a request, or a tracer has left one beside its socket, the process begins that
+//!    session by itself, before `main()`.
 //! 4. It sends the memfd to the socket, without waiting for an answer.
 //! 5. The tracer takes the message ([`announcement`]) and checks the sender's credentials, the memfd's seals and
 //!    its layout.
