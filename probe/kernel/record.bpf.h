@@ -55,7 +55,12 @@ static __attribute__((noinline)) int strata_is_on_now(uint32_t on)
 		return 0;
 	if (!(on & STRATA_ABI_KERNEL_ON))
 		return 0;
-	return !(on & STRATA_ABI_KERNEL_ON_TRACKED) || strata_is_tracked();
+	if (!(on & STRATA_ABI_KERNEL_ON_TRACKED))
+		return 1;
+	if (!event.followed &&
+	    STRATA_ONCE(uint32_t, control.tracked) >> STRATA_ABI_KERNEL_TRACK_FOLLOWED & 1)
+		return 1;
+	return strata_is_tracked();
 }
 
 /* Returns 1 if the program records the current process now. */

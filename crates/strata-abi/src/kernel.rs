@@ -65,6 +65,8 @@ pub const TRACK_NAMED: u16 = 5;
 pub const TRACK_PREFIXES: u32 = 8;
 /// The bit of [`Control::tracked`] that holds the generation in use.
 pub const TRACK_GENERATION: u32 = 31;
+/// Bit of [`Control::tracked`]: events without [`Event::followed`] are of the whole machine, whoever runs.
+pub const TRACK_FOLLOWED: u32 = 30;
 /// The most conditions on tracked processes at one time. The map has room for twice as many, since a change writes the
 /// new conditions beside the old ones.
 pub const TRACK_MAX: usize = 1024;

@@ -55,6 +55,7 @@ use crate::view::ViewFlags;
 use crate::{relayd::RelaydFlags, sql::SqlFlags, ui::UiFlags};
 use auto::AutoFlags;
 use boot::{BootInitFlags, InstallBootFlags, SettleFlags};
+use groups::GroupFlags;
 use guest::parse_guest;
 use live::LiveFlags;
 use output_format::AnswerFlags;
@@ -74,6 +75,7 @@ mod auto;
 pub mod boot;
 pub mod completions;
 mod examples;
+mod groups;
 mod guest;
 pub mod live;
 pub mod output_format;
@@ -538,6 +540,9 @@ pub struct RecordFlags {
     #[arg(short, long, value_name = "PID|NAME", value_delimiter = ',', conflicts_with = "command",
         value_parser = parse_process)]
     pid: Vec<AskedProcess>,
+
+    #[command(flatten)]
+    groups: GroupFlags,
 
     /// Record all programs and the kernel [default without COMMAND and --pid]
     ///

@@ -48,9 +48,11 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     let pids: Vec<u32> = processes.iter().map(|(_, pid)| *pid).collect();
     some_are_there(&pids)?;
     let named = messages::found_by_name(&processes);
-    let Planned { mut plan, may_lack_kernel, hypervisor, no_preload, .. } = flags.planned(pids)?;
+    let Planned { mut plan, may_lack_kernel, hypervisor, no_preload, groups, .. } =
+        flags.planned(pids)?;
     let made = plan.output.as_deref().and_then(messages::folders_made);
-    for text in [hypervisor, made, named].into_iter().flatten().filter(|_| !flags.quiet) {
+    let texts = [hypervisor, made, named].into_iter().flatten().chain(groups);
+    for text in texts.filter(|_| !flags.quiet) {
         stderr::message(&Message { weight: Weight::Talk, text });
     }
     if let Some(text) = no_preload {

@@ -184,7 +184,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         false => preload_advice::programs(&flags.libc)?,
     };
     let mut begun = BegunSession { name, flags, remarks: Vec::new() };
-    let Planned { mut plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes } =
+    let Planned { mut plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes, groups } =
         flags.planned(pids)?;
     plan.output = plan.output.as_deref().map(absolute).transpose()?;
     plan.to = plan.to.map(absolute_to).transpose()?;
@@ -217,7 +217,7 @@ pub fn record(flags: &RecordFlags) -> Result<u8> {
         ));
     }
     begun.remarks.extend(hypervisor.into_iter().chain(no_preload).chain(probes).chain(programs));
-    begun.remarks.extend(messages::found_by_name(&processes));
+    begun.remarks.extend(messages::found_by_name(&processes).into_iter().chain(groups));
     if let Some(of) = flags.ends_with_process() {
         begun.remarks.push(format!("because of {of} it is not made again if it is killed"));
     }

@@ -51,6 +51,7 @@ pub use kernel::default_events::{
     is_wanted as wants_default_kernel, of_plan as kernel_by_default, RULES as DEFAULT_KERNEL_RULES,
 };
 pub use kernel::probes::resolve as resolve_probes;
+pub use machine::container_ids::container_ids;
 pub use machine::{doctor, kernel_list, listing};
 pub use output::folder;
 pub use output::folder::{group_folder, has_parts, is_trusted_user, show_to_group, time_name};

@@ -5,6 +5,7 @@
 //! listing         strata list: processes, their tracepoints and sessions
 //! kernel_list     strata list --kernel: events by rule, with fields
 //! doctor          strata doctor: what this user can record of programs, and why not more
+//! container_ids   --container NAME: which ids runtimes have given a name
 //! process_names   -p NAME, track --name: which processes have a name
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! place, `process_names`, so that `-p nginx` of a recording and `track --name nginx` of a session mean the same
 //! processes.
 
+pub(crate) mod container_ids;
 pub mod doctor;
 pub mod kernel_list;
 pub mod listing;

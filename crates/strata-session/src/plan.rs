@@ -716,7 +716,7 @@ impl Plan {
     }
 
     fn check_tracked(&self) -> Result<(), PlanError> {
-        let Tracked { pids, uids, gids, names, cgroups } = &self.tracked;
+        let Tracked { pids, uids, gids, names, cgroups, .. } = &self.tracked;
         let no_one =
             |what, value: &dyn ToString| Err(PlanError::NoOne { what, value: value.to_string() });
         for numbers in [pids, uids, gids].into_iter().flatten() {
@@ -742,7 +742,7 @@ impl Plan {
 
     /// Returns whether any event can be recorded into this channel.
     pub(crate) fn is_on(&self, channel: &Channel) -> bool {
-        let Tracked { pids, uids, gids, names, cgroups } = &self.tracked;
+        let Tracked { pids, uids, gids, names, cgroups, .. } = &self.tracked;
         let nobody = [pids, uids, gids].into_iter().flatten().any(Vec::is_empty)
             || [names, cgroups].into_iter().flatten().any(Vec::is_empty);
         !nobody && channel.is_on()

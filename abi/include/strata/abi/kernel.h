@@ -66,7 +66,8 @@
 /*
  * Restriction to tracked processes. `tracked` of the control has a bit for each restricted kind: for each of these,
  * one key of the process must be in the map `tracked`. From bit TRACK_PREFIXES on, it has a bit for each length (1 to
- * 15 bytes) of beginnings of names in the map; the bit TRACK_GENERATION is the generation of the valid keys.
+ * 15 bytes) of beginnings of names in the map; the bit TRACK_GENERATION is the generation of the valid keys. With
+ * the bit TRACK_FOLLOWED, events without `followed` are of the whole machine, whoever runs.
  */
 #define STRATA_ABI_KERNEL_TRACK_PID	   0u
 #define STRATA_ABI_KERNEL_TRACK_UID	   1u /* real */
@@ -75,6 +76,7 @@
 #define STRATA_ABI_KERNEL_TRACK_CGROUP	   4u /* one that has the process in it or below it */
 #define STRATA_ABI_KERNEL_TRACK_NAMED	   5u /* with TRACK_NAME: found by the tracer */
 #define STRATA_ABI_KERNEL_TRACK_PREFIXES   8u
+#define STRATA_ABI_KERNEL_TRACK_FOLLOWED   30u
 #define STRATA_ABI_KERNEL_TRACK_GENERATION 31u
 #define STRATA_ABI_KERNEL_TRACK_MAX	   1024u /* keys of one generation */
 #define STRATA_ABI_KERNEL_TRACK_LEVELS	   16u

@@ -24,7 +24,10 @@ const GROUPS: &[(&str, &[&str])] = &[
             "hypervisor",
         ],
     ),
-    ("Which processes", &["pid", "all", "all_processes", "wait_descendants", "guest", "relay"]),
+    (
+        "Which processes",
+        &["pid", "container", "unit", "all", "all_processes", "wait_descendants", "guest", "relay"],
+    ),
     ("With each event", &["stack", "context", "kernel_context", "argv_bytes", "no_vtid"]),
     ("Until when", &["duration", "max_size", "min_free"]),
     (

@@ -37,6 +37,8 @@ pub struct Planned {
     pub no_preload: Option<String>,
     /// Probes of which a part is not recorded.
     pub probes: Vec<String>,
+    /// The control groups that were found by name.
+    pub groups: Vec<String>,
 }
 
 impl RecordFlags {
@@ -126,7 +128,10 @@ impl RecordFlags {
         };
         self.add_settings(&mut plan)?;
         let is_default = by_default.is_some();
-        let changes = self.changes(options.records_applications(), (rules, is_default), probes)?;
+        let mut changes =
+            self.changes(options.records_applications(), (rules, is_default), probes)?;
+        let (tracked, groups) = self.groups.tracked()?.unzip();
+        changes.extend(tracked);
         let mut plan = plan.changed(&Change::Several(changes))?;
         let flush = self.live.flush(self.flush);
         for channel in &mut plan.channels {
@@ -141,7 +146,9 @@ impl RecordFlags {
         plan.check()?;
         let has_preload = self.has_command() && !self.libc.is_empty();
         let no_preload = has_preload.then(|| preload::hint(&self.command, &self.libc)).flatten();
-        Ok(Planned { plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes: remarks })
+        let groups = groups.unwrap_or_default();
+        let probes = remarks;
+        Ok(Planned { plan, may_lack_kernel, no_kernel, hypervisor, no_preload, probes, groups })
     }
 
     /// Sets what does not depend on rules.

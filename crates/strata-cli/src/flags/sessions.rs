@@ -831,6 +831,7 @@ impl TrackFlags {
             gids: some(&self.gid),
             names: some(&self.name),
             cgroups: some(cgroups),
+            with_machine: false,
         };
         let mut changes = Vec::new();
         if !kinds.is_empty() {

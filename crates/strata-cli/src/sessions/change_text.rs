@@ -94,7 +94,7 @@ fn enabled(asked: &EnableEvents, facts: &Facts) -> String {
 }
 
 fn those(tracked: &Tracked) -> String {
-    let Tracked { pids, uids, gids, names, cgroups } = tracked;
+    let Tracked { pids, uids, gids, names, cgroups, .. } = tracked;
     let numbers = |what: &str, numbers: &Option<Vec<u32>>| {
         let numbers = numbers.as_ref()?.iter().map(u32::to_string);
         Some(format!("{what} {}", listed(numbers)))

@@ -10,8 +10,8 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use strata_abi::kernel::{
-    Track, TRACK_CGROUP, TRACK_GENERATION, TRACK_GID, TRACK_MAX, TRACK_NAME, TRACK_NAMED,
-    TRACK_PID, TRACK_PREFIXES, TRACK_UID,
+    Track, TRACK_CGROUP, TRACK_FOLLOWED, TRACK_GENERATION, TRACK_GID, TRACK_MAX, TRACK_NAME,
+    TRACK_NAMED, TRACK_PID, TRACK_PREFIXES, TRACK_UID,
 };
 
 /// Conditions on recorded processes, by kind; `None` for a kind without a condition. A process is recorded if it meets
@@ -31,6 +31,9 @@ pub struct Tracked {
     /// Paths of control groups from the root of the hierarchy, as in `/proc/PID/cgroup`; groups below them are
     /// included.
     pub cgroups: Option<Vec<String>>,
+    /// True if events that are not of a single process, such as those of the scheduler, are recorded whoever runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub with_machine: bool,
 }
 
 /// The most bytes of a thread's name that the kernel keeps.
@@ -103,6 +106,9 @@ impl Tracked {
                     .map_err(|_| Error::TrackedGroup { path: path.clone() })?;
                 add(TRACK_CGROUP, 0, [id, 0]);
             }
+        }
+        if what != 0 && self.with_machine {
+            what |= 1 << TRACK_FOLLOWED;
         }
         match keys.len() {
             found if found > TRACK_MAX => Err(Error::TrackedMany { found, limit: TRACK_MAX }),
@@ -183,6 +189,8 @@ mod tests {
             (0, [9, 0]),
         ];
         assert_eq!(found, wanted);
+        let machine = Tracked { pids: Some(vec![7]), with_machine: true, ..Tracked::default() };
+        assert_eq!(machine.keys(&[], 1, None).unwrap().0, 1 << TRACK_PID | 1 << TRACK_FOLLOWED);
         // Anything, whatever else is said.
         assert_eq!(names(&["sh", "*"]).keys(&[9], 0, None).unwrap().0, 0);
     }

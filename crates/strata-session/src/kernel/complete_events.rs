@@ -115,7 +115,7 @@ pub(crate) fn of(events: &[SelectedEvent], tracked: &Tracked) -> Whole {
     };
     Whole {
         descriptor_calls: calls_of(events),
-        switches: tracked.is_everybody() && switches.any(is_each),
+        switches: (tracked.is_everybody() || tracked.with_machine) && switches.any(is_each),
     }
 }
 
@@ -198,6 +198,8 @@ mod tests {
         let is_each = |events: &[SelectedEvent], tracked| of(events, tracked).switches;
         assert!(is_each(&[switch(None, false)], &everybody));
         assert!(!is_each(&[switch(None, false)], &some));
+        let with_machine = Tracked { with_machine: true, ..some.clone() };
+        assert!(is_each(&[switch(None, false)], &with_machine));
         assert!(!is_each(&[switch(Some("next_tid == 5"), false)], &everybody));
         assert!(!is_each(&[switch(None, true)], &everybody));
         assert!(!is_each(&[], &everybody));

@@ -249,6 +249,7 @@ impl Plan {
                 add(&mut all.gids, tracked.gids.as_deref());
                 add(&mut all.names, tracked.names.as_deref());
                 add(&mut all.cgroups, tracked.cgroups.as_deref());
+                all.with_machine |= tracked.with_machine;
             }
             Change::Untrack(tracked) => {
                 let all = &mut plan.tracked;

@@ -199,6 +199,7 @@ mod tests {
             gids: Some(Vec::new()),
             names: Some(Vec::new()),
             cgroups: Some(Vec::new()),
+            with_machine: false,
         };
         let read = |tracked: &Tracked| ProcessFacts::read(child.id(), tracked);
         let is_sleep = |found: ProcessFacts| found.names.is_some_and(|all| all.include("sleep"));

@@ -86,6 +86,61 @@ pub fn find(name: &str) -> Result<String, GroupError> {
     meant(name, &groups(Path::new(root)))
 }
 
+/// Returns the path of the container's group. `name`: the name or id of the container, the first digits of that id, or the
+/// path of its group. `runtime_id`: the id of the container that a runtime calls so.
+///
+/// # Errors
+/// No container has the name, or several have.
+pub fn find_container(name: &str, runtime_id: Option<&str>) -> Result<String, GroupError> {
+    if name.starts_with('/') {
+        return Ok(name.to_owned());
+    }
+    let Some(root) = root() else {
+        return Err(GroupError::Unmounted { name: shown(name) });
+    };
+    meant_container(name, runtime_id, &groups(Path::new(root)))
+}
+
+fn meant_container(
+    name: &str,
+    runtime_id: Option<&str>,
+    groups: &[String],
+) -> Result<String, GroupError> {
+    let of_containers: Vec<String> =
+        groups.iter().filter(|path| container(path).is_some()).cloned().collect();
+    let own = meant(name, &of_containers);
+    match runtime_id {
+        // A name that is also that of a group's end or container means two.
+        Some(id) if matches!(own, Err(GroupError::None { .. })) => meant(id, &of_containers),
+        _ => own,
+    }
+}
+
+/// Endings of the names of systemd's units that have a control group.
+const UNITS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
+
+/// Returns the path of the group of a unit of systemd, such as `ssh.service`; without an ending it is a service. A path is
+/// returned unchanged.
+///
+/// # Errors
+/// No unit that runs has the name, or several have.
+pub fn find_unit(name: &str) -> Result<String, GroupError> {
+    if name.starts_with('/') {
+        return Ok(name.to_owned());
+    }
+    let Some(root) = root() else {
+        return Err(GroupError::Unmounted { name: shown(name) });
+    };
+    meant_unit(name, &groups(Path::new(root)))
+}
+
+fn meant_unit(name: &str, groups: &[String]) -> Result<String, GroupError> {
+    let is_unit = |name: &str| UNITS.iter().any(|ending| name.ends_with(ending));
+    let whole = if is_unit(name) { name.to_owned() } else { format!("{name}.service") };
+    let units: Vec<String> = groups.iter().filter(|path| is_unit(path)).cloned().collect();
+    meant(&whole, &units)
+}
+
 fn shown(name: &str) -> String {
     name.escape_debug().take(LONGEST).collect()
 }
@@ -232,6 +287,33 @@ mod tests {
         }
         // A path is itself, whatever there is.
         assert_eq!(find("/no/such"), Ok("/no/such".to_owned()));
+    }
+
+    #[test]
+    fn containers_and_units_are_found_among_their_own_kind() {
+        let id = &ID[8..];
+        for (name, runtime_id, path) in [
+            ("web", None, "/lxc/web"),
+            ("0123", None, ID),
+            ("db-one", None, "/machine.slice/machine-db\\x2done.scope"),
+            ("shop", Some(id), ID),
+            // What a group says of itself is nearer than what a runtime's file says.
+            ("web", Some(id), "/lxc/web"),
+        ] {
+            let found = meant_container(name, runtime_id, &all());
+            assert_eq!(found, Ok(path.to_owned()), "{name}");
+        }
+        for name in ["payload", "system.slice", "cron.service", "shop"] {
+            assert!(meant_container(name, None, &all()).is_err(), "{name}");
+        }
+        assert!(meant_container("shop", Some("fedcba"), &all()).is_err());
+        let paths = ["/system.slice/ssh.service", "/system.slice/ssh.socket", "/a/ssh"];
+        let paths: Vec<String> = paths.map(str::to_owned).to_vec();
+        for (name, path) in [("ssh", 0), ("ssh.service", 0), ("ssh.socket", 1)] {
+            assert_eq!(meant_unit(name, &paths), Ok(paths[path].clone()), "{name}");
+        }
+        assert!(meant_unit("a", &paths).is_err());
+        assert!(matches!(meant_unit("shop", &all()), Err(GroupError::Several { found: 2, .. })));
     }
 
     #[test]

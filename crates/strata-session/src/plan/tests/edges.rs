@@ -124,6 +124,7 @@ fn each_kind_of_tracking_is_changed_alone() {
         gids: Some(vec![4]),
         names: texts(&["a*"]),
         cgroups: texts(&["/x", "/y"]),
+        with_machine: false,
     };
     let plan = after(&[Change::Track(all.clone())]);
     let kinds = [Kind::Pids, Kind::Uids, Kind::Gids, Kind::Names, Kind::Cgroups];
