@@ -396,8 +396,18 @@ def lives():
             for flags in (0, 1, 3, 5) for stream in (packet(0) + packet(1), packet(7)[:90])]
 
 
+def answers():
+    """What receivers of spans answer: all is well, some is refused, it is to come again; in parts, and with others before it."""
+    json = b'{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too long"}}'
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(json)
+    protobuf = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\n\r\n\x0a\x0c\x08\x03\x12\x08too long"
+    chunks = b"HTTP/1.1 404 x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nno su\r\n3;a=b\r\nch \r\n0\r\n\r\n"
+    busy = b"HTTP/1.1 503 x\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy"
+    return [head + json, protobuf, chunks, busy, b"HTTP/1.1 100 Continue\r\n\r\n" + busy, b"HTTP/1.1 204 x\r\n\r\n", b"220 mail\r\n", b""]
+
+
 SEEDS = {"symbols": symbols, "unwind": unwinds, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "live": lives, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
-         "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "sql": exports,
+         "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "otlp": exports, "answer": answers, "sql": exports,
          "queries": exports}
 
 

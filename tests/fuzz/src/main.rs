@@ -17,6 +17,7 @@ mod memory;
 mod metadata;
 #[cfg(test)]
 mod mutated;
+mod otlp;
 mod packets;
 mod perfetto;
 mod protobuf;
@@ -48,7 +49,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 23] = [
+const TARGETS: [Target; 25] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -62,6 +63,8 @@ const TARGETS: [Target; 23] = [
     Target { name: "ring", run: ring::run, memory: 16 << 20 },
     Target { name: "view", run: view::run, memory: 100 << 20 },
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
+    Target { name: "otlp", run: otlp::run, memory: 100 << 20 },
+    Target { name: "answer", run: otlp::run_answer, memory: 1 << 20 },
     Target { name: "sql", run: sql::run, memory: 100 << 20 },
     Target { name: "queries", run: queries::run, memory: 100 << 20 },
     Target { name: "timeline", run: timeline::run, memory: 100 << 20 },

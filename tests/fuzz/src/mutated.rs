@@ -108,7 +108,9 @@ fn unescaped(word: &str) -> Vec<u8> {
 /// The dictionary that fits a target, as in `tests/fuzz/run`.
 fn dictionary(target: &str) -> Option<&'static str> {
     match target {
-        "metadata" | "trace" | "view" | "perfetto" | "sql" | "queries" => Some("tsdl.dict"),
+        "metadata" | "trace" | "view" | "perfetto" | "otlp" | "sql" | "queries" => {
+            Some("tsdl.dict")
+        }
         "ctf2" => Some("ctf2.dict"),
         "filter" => Some("filter.dict"),
         "format" => Some("format.dict"),
