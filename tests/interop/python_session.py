@@ -29,12 +29,12 @@ def wait_until(is_so):
         time.sleep(0.02)
 
 
-# The examples of docstrings. Other tests have sessions, too: the name is this test's.
+# The examples of docstrings. Other tests have sessions, and programs of a shop, too: the names are this test's.
 folder = SCRATCH / "doctest"
 folder.mkdir()
 flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 of_docstring = doctest.DocTestParser().get_doctest(
-    strata.Session.__doc__.replace('"web"', f'"{NAME}d"').replace("'web'", f"'{NAME}d'"),
+    strata.Session.__doc__.replace('"web"', f'"{NAME}d"').replace("'web'", f"'{NAME}d'").replace("shop:", f"{NAME}:"),
     {"strata": strata, "folder": folder}, "Session", None, None)
 runner = doctest.DocTestRunner(optionflags=flags)
 assert runner.run(of_docstring).attempted >= 5 and runner.failures == 0
