@@ -5,7 +5,8 @@
 //! perf_ring            a ring of perf events for each CPU, read at its tail
 //!   ├─ mapped_code         which file is mapped where: gives addresses in call stacks a name
 //!   └─ executed_programs   which processes began another program
-//! jit_names            /tmp/perf-PID.map: names of code that runtimes generate
+//! jit_names            /tmp/perf-PID.map and jit-PID.dump: names of code that runtimes generate
+//!   └─ jit_dump            the form of the latter
 //! statedump            /proc and /sys: what existed before the first event
 //! container_name       the container of a process, from its control group
 //! ```
@@ -21,6 +22,7 @@
 
 pub(crate) mod container_name;
 pub mod executed_programs;
+pub(crate) mod jit_dump;
 pub mod jit_names;
 pub mod mapped_code;
 pub(crate) mod perf_ring;

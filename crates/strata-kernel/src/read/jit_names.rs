@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! /tmp/perf-PID.map of each recorded process ── CodeNames::read(), every now and then ── new lines ── names, with the time of
-//!                                               └─ a thread for each reading, left behind if it hangs    this reading and the last
+//! jit-PID.dump, where the process has it        └─ a thread for each reading, left behind if it hangs    this reading and the last
 //! ```
 //!
 //! Java, Node, Python, .NET and others append a line to `/tmp/perf-PID.map` for each piece of code that they
@@ -10,7 +10,11 @@
 //! `/tmp` is that of its own mount namespace. The file has no times, so it is read repeatedly, and each name has the
 //! time of the reading that found it.
 //!
-//! The file is written by a process that is not trusted. It is used if it is a regular file with one name that
+//! Others, and these by another flag, write `jit-PID.dump` (`read::jit_dump`), whose records have times and the code itself, which is
+//! skipped. It is `/tmp/jit-PID.dump`, or the file of this name that the process has mapped as code: runtimes map it for
+//! perf to see where it is.
+//!
+//! Each file is written by a process that is not trusted. It is used if it is a regular file with one name that
 //! belongs to the process' user, and was written since the process began. A reading can be held up for ever by a file
 //! system of the process' own (FUSE). So each reading has a thread to itself, which is waited for during a limited
 //! time. Until it ends, that process has no other reading, and while there are [`STUCK_MAX`] such threads nothing is
@@ -20,11 +24,15 @@
 //! limited.
 
 use crate::decide::contexts::Contexts;
+use crate::read::jit_dump::{
+    header, record, DumpError, DumpHeader, DumpedCode, HEADER_BYTES, RECORD_BYTES_MAX,
+};
 use crate::read::statedump::{ticks_since_boot, DumpRecord, DumpRecordKind, DumpStamp};
 use rustix::fs::{fstat, openat2, FileType, Mode, OFlags, ResolveFlags, Stat};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{
@@ -52,6 +60,11 @@ const LINE_MAX: usize = 8192;
 const NAME_MAX: usize = 512;
 /// The address after the last one of a program.
 const USER_END: u64 = 1 << 56;
+/// The most bytes of a process' mappings that are read to find its dump.
+const MAPS_BYTES_MAX: u64 = 4 << 20;
+/// Number of readings that look for a dump among the mappings, and of how many later ones one does.
+const DUMP_LOOKS: u32 = 8;
+const DUMP_LOOKS_LATER: u32 = 16;
 /// The most threads that may be in a reading that does not end.
 const STUCK_MAX: usize = 4;
 /// Greatest time by which a file may seem to be older than its process \[s\]: clocks have ticks.
@@ -66,7 +79,8 @@ pub struct CodeName {
     pub start: u64,
     /// Size of the code \[byte\].
     pub bytes: u64,
-    /// Time of the reading before, which did not find the name yet \[ns\]; `None` if there was none.
+    /// Time from which on the code had the name \[ns\]: its own, or that of the reading before, which did not find the name yet;
+    /// `None` if there was none.
     pub since: Option<u64>,
     /// The name, without control characters.
     pub name: Box<[u8]>,
@@ -283,6 +297,9 @@ struct Process {
     /// Time at which the process began \[s since 1970\]; `None` if it ended before it was looked at.
     began: Option<i64>,
     file: Option<MapFile>,
+    dump: Option<DumpFile>,
+    /// Number of readings so far that had no dump.
+    without_dump: u32,
     is_replaced: bool,
     is_foreign: bool,
     /// Time of the last reading \[ns\].
@@ -310,6 +327,20 @@ struct MapFile {
     at: u64,
     /// The begin of a line whose end was not read yet.
     rest: Vec<u8>,
+}
+
+/// An open file with code.
+#[derive(Debug)]
+struct DumpFile {
+    file: File,
+    identity: (u64, u64),
+    header: Option<DumpHeader>,
+    /// Position of the next record \[byte\].
+    at: u64,
+    /// Names of pieces, by their numbers: a piece that is moved keeps its name.
+    names: HashMap<u64, Box<[u8]>>,
+    /// True if the rest of the file is damaged.
+    is_over: bool,
 }
 
 /// Identity and number of a process, as its file in /proc has them.
@@ -342,6 +373,8 @@ impl Process {
             users: Vec::new(),
             number: here,
             file: None,
+            dump: None,
+            without_dump: 0,
             is_replaced: false,
             is_foreign: false,
             looked: None,
@@ -376,10 +409,15 @@ impl Process {
         !std::path::Path::new(&format!("/proc/{}", self.here)).exists()
     }
 
-    /// Reads what is new in the file. A file that was replaced, or became shorter, is read again from its begin.
+    /// Reads what is new in the files. A file that was replaced, or became shorter, is read again from its begin.
     fn read(&mut self) {
         self.is_behind = false;
-        if let Some(path) = self.find() {
+        self.read_map();
+        self.read_dump();
+    }
+
+    fn read_map(&mut self) {
+        if let Some(path) = self.find(&format!("tmp/perf-{}.map", self.number)) {
             let is_same = |known: &MapFile| known.identity == identity(&path.1);
             if !self.file.as_ref().is_some_and(is_same) {
                 // What the former file got last is read, too.
@@ -395,8 +433,8 @@ impl Process {
         self.read_file();
     }
 
-    /// Finds the process' file; `None` if there is none that may be used.
-    fn find(&mut self) -> Option<(OwnedFd, Stat)> {
+    /// Finds a file in the process' root; `None` if there is none that may be used.
+    fn find(&mut self, path: &str) -> Option<(OwnedFd, Stat)> {
         if self.is_replaced {
             return None;
         }
@@ -404,7 +442,6 @@ impl Process {
         if let Some(status) = Status::read(self.here) {
             self.users = status.users;
         }
-        let path = format!("tmp/perf-{}.map", self.number);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let found = openat2(self.root.as_ref()?, path, flags, Mode::empty(), within).ok()?;
@@ -446,6 +483,117 @@ impl Process {
         self.file = Some(map);
     }
 
+    fn read_dump(&mut self) {
+        if let Some((found, stat)) = self.find_dump() {
+            let is_same = |known: &DumpFile| known.identity == identity(&stat);
+            if !self.dump.as_ref().is_some_and(is_same) {
+                self.read_records();
+                self.dump = open(&found).map(|file| DumpFile {
+                    file,
+                    identity: identity(&stat),
+                    header: None,
+                    at: 0,
+                    names: HashMap::new(),
+                    is_over: false,
+                });
+            }
+        }
+        self.read_records();
+    }
+
+    /// Finds the process' dump: in `/tmp`, or where its mappings say.
+    fn find_dump(&mut self) -> Option<(OwnedFd, Stat)> {
+        let name = format!("jit-{}.dump", self.number);
+        if let Some(found) = self.find(&format!("tmp/{name}")) {
+            return Some(found);
+        }
+        // One that was found elsewhere is open, and does not move.
+        if self.dump.is_some() || self.is_replaced {
+            return None;
+        }
+        self.without_dump = self.without_dump.saturating_add(1);
+        let is_due = self.without_dump <= DUMP_LOOKS || self.without_dump % DUMP_LOOKS_LATER == 0;
+        let maps = File::open(format!("/proc/{}/maps", self.here)).ok().filter(|_| is_due)?;
+        let path = mapped_dump(maps, &name)?;
+        self.find(&path)
+    }
+
+    /// Reads the records of the dump that are new.
+    fn read_records(&mut self) {
+        let Some(mut dump) = self.dump.take() else { return };
+        let size =
+            fstat(dump.file.as_fd()).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        if size < dump.at {
+            (dump.at, dump.header, dump.is_over) = (0, None, false);
+            dump.names.clear();
+        }
+        let mut part = vec![0; 64 << 10];
+        let mut read_now = 0;
+        // The position in the file of what is in `part`.
+        let (mut from, mut filled) = (0, 0);
+        while !dump.is_over && dump.at < size {
+            let needed = if dump.header.is_some() { RECORD_BYTES_MAX } else { HEADER_BYTES };
+            let inside = dump.at.checked_sub(from).and_then(|at| usize::try_from(at).ok());
+            let inside = inside.filter(|at| *at < filled);
+            let is_enough = |at: usize| at + needed <= filled || from + filled as u64 >= size;
+            let at = match inside.filter(|at| is_enough(*at)) {
+                Some(at) => at,
+                None if read_now >= AT_ONCE || self.read_in_all >= FILE_BYTES_MAX => break,
+                None => {
+                    let Ok(read @ 1..) = dump.file.read_at(&mut part, dump.at) else { break };
+                    (from, filled) = (dump.at, read);
+                    read_now += read as u64;
+                    self.read += read as u64;
+                    self.read_in_all = self.read_in_all.saturating_add(read as u64);
+                    0
+                }
+            };
+            let bytes = part.get(at..filled).unwrap_or_default();
+            match self.dumped(&mut dump, bytes) {
+                // A record that is not whole yet is read when it is. Its code is skipped.
+                Ok(end) if end <= size => dump.at = end,
+                Err(DumpError::Wrong) => dump.is_over = true,
+                Ok(_) | Err(DumpError::Short) => break,
+            }
+        }
+        let has_more = !dump.is_over && dump.at < size && read_now >= AT_ONCE;
+        self.is_behind |= has_more && self.read_in_all < FILE_BYTES_MAX;
+        self.dump = Some(dump);
+    }
+
+    /// Takes the header or record at the begin of `bytes`. Returns the position of the next one.
+    fn dumped(&mut self, dump: &mut DumpFile, bytes: &[u8]) -> Result<u64, DumpError> {
+        let Some(known) = dump.header else {
+            let found = header(bytes)?;
+            dump.header = Some(found);
+            return Ok(found.first);
+        };
+        let found = record(bytes)?;
+        let end = dump.at.checked_add(found.bytes).ok_or(DumpError::Wrong)?;
+        let since = known.has_times.then_some(found.time);
+        match found.code {
+            DumpedCode::Made { start, bytes, index, name } => {
+                let name = name.get(..NAME_MAX).unwrap_or(name);
+                // What is not whole yet comes again.
+                if !name.is_empty() && is_whole(dump, end) && self.code(start, bytes, name, since) {
+                    let memory = NAME_BYTES + name.len();
+                    if memory <= self.left {
+                        self.left -= memory;
+                        self.bytes += memory;
+                        dump.names.insert(index, name.into());
+                    }
+                }
+            }
+            DumpedCode::Moved { start, bytes, index } => {
+                if let Some(name) = dump.names.get(&index).cloned() {
+                    self.code(start, bytes, &name, since);
+                }
+            }
+            DumpedCode::Other => {}
+        }
+        Ok(end)
+    }
+
     /// Takes the lines that end in `part`; the first one may have begun before.
     fn lines(&mut self, rest: &mut Vec<u8>, part: &[u8]) {
         for piece in part.split_inclusive(|byte| *byte == b'\n') {
@@ -462,17 +610,27 @@ impl Process {
     }
 
     fn line(&mut self, line: &[u8]) {
-        let Some((start, bytes, name)) = parse(line) else { return };
+        if let Some((start, bytes, name)) = parse(line) {
+            self.code(start, bytes, name, None);
+        }
+    }
+
+    /// Takes a piece of code, unless it has this name already. `since`: from when on it has the name \[ns\]; `None`: since the last
+    /// reading. Returns false if there is no room for it, or it is no code.
+    fn code(&mut self, start: u64, bytes: u64, name: &[u8], since: Option<u64>) -> bool {
+        if bytes == 0 || start.checked_add(bytes).is_none_or(|end| end > USER_END) {
+            return false;
+        }
         let mut hasher = DefaultHasher::new();
         (bytes, name).hash(&mut hasher);
         let hash = hasher.finish();
         if self.known.get(&start) == Some(&hash) {
-            return;
+            return true;
         }
         let memory = NAME_BYTES + name.len();
         if memory > self.left {
             self.left_out += 1;
-            return;
+            return false;
         }
         self.left -= memory;
         self.bytes += memory;
@@ -481,10 +639,30 @@ impl Process {
             pid: self.pid,
             start,
             bytes,
-            since: self.looked,
+            since: since.or(self.looked),
             name: clean(name),
         });
+        true
     }
+}
+
+/// Returns whether the file has all of the record that ends at `end`.
+fn is_whole(dump: &DumpFile, end: u64) -> bool {
+    fstat(dump.file.as_fd())
+        .is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| end <= size))
+}
+
+/// Finds the path of a file with this name that a process has mapped as code, in what `/proc/PID/maps` says.
+fn mapped_dump(maps: impl Read, name: &str) -> Option<String> {
+    let lines = BufReader::new(maps.take(MAPS_BYTES_MAX)).split(b'\n').map_while(Result::ok);
+    let path = |line: Vec<u8>| {
+        let line = String::from_utf8(line).ok()?;
+        let is_code = line.split_ascii_whitespace().nth(1)?.contains('x');
+        let path = line.get(line.find('/')?..)?;
+        let is_it = is_code && path.rsplit('/').next() == Some(name);
+        is_it.then(|| path.trim_start_matches('/').to_owned())
+    };
+    lines.into_iter().find_map(path)
 }
 
 /// Returns the time at which a process began \[s since 1970\], as the present clock has it.
@@ -699,6 +877,46 @@ mod tests {
             all.read(30);
         }
         assert_eq!(all.processes.len(), 1);
+    }
+
+    #[test]
+    fn dump_has_names_from_their_own_times_on_and_goes_on_where_it_ended() {
+        use crate::read::jit_dump::written::{header, made, moved, other};
+        let folder = Folder::new("dump");
+        let mut process = Process { looked: Some(5), ..folder.process() };
+        let path = folder.0.join("tmp/jit-7.dump");
+        let mut read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            process.read();
+            let found = std::mem::take(&mut process.found).into_iter();
+            let found = found.map(|one| (one.start, one.bytes, one.since, one.name.to_vec()));
+            (found.collect::<Vec<_>>(), process.is_behind)
+        };
+        let first = [header(0), made(100, 0x1000, &[0xc3; 100_000], 1, "f"), other(2, 5000)];
+        let mut bytes = first.concat();
+        let begun = bytes.len() + 70;
+        bytes.extend(made(200, 0x90000, &[0xc3; 64], 2, "g"));
+        assert_eq!(read(&bytes[..begun]).0, [(0x1000, 100_000, Some(100), b"f".to_vec())]);
+        bytes.extend(moved(300, 0x1000, 0x50000, 100_000, 1));
+        // A size that leads nowhere ends the file.
+        bytes.extend([0; 100]);
+        bytes.extend(made(400, 0x70000, &[0xc3], 3, "h"));
+        let more =
+            [(0x90000, 64, Some(200), b"g".to_vec()), (0x50000, 100_000, Some(300), b"f".to_vec())];
+        assert_eq!(read(&bytes), (more.to_vec(), false));
+        assert_eq!(read(&bytes).0, []);
+        // Times of a counter say nothing.
+        let counted = [header(1), made(100, 0x2000, &[0xc3], 1, "i")].concat();
+        assert_eq!(read(&counted).0, [(0x2000, 1, Some(5), b"i".to_vec())]);
+    }
+
+    #[test]
+    fn dump_elsewhere_is_found_by_its_mapping_as_code() {
+        let maps = "7f00-7f01 r--p 0 08:01 5 /srv/a b/jit-7.dump\n\
+                    7f02-7f03 r-xp 0 08:01 5 /srv/a b/jit-71.dump\n\
+                    7f04-7f05 r-xp 0 08:01 5 /srv/a b/jit-7.dump\n";
+        assert_eq!(mapped_dump(maps.as_bytes(), "jit-7.dump").unwrap(), "srv/a b/jit-7.dump");
+        assert_eq!(mapped_dump(maps.as_bytes(), "jit-8.dump"), None);
     }
 
     #[test]
