@@ -83,9 +83,13 @@ impl ColumnBuffer {
                 let before = all.len();
                 match cell {
                     Cell::Text(text) if self.kind == Kind::Blob => all.extend_from_slice(text),
-                    Cell::Text(text) => {
-                        all.extend_from_slice(String::from_utf8_lossy(text).as_bytes());
-                    }
+                    // Checks a whole text quicker than what replaces parts of it.
+                    Cell::Text(text) => match std::str::from_utf8(text) {
+                        Ok(_) => all.extend_from_slice(text),
+                        Err(_) => {
+                            all.extend_from_slice(String::from_utf8_lossy(text).as_bytes());
+                        }
+                    },
                     Cell::Blob(bytes) if self.kind == Kind::Blob => all.extend_from_slice(bytes),
                     Cell::Blob(bytes) => {
                         bytes.iter().for_each(|byte| {

@@ -26,6 +26,21 @@ pub struct TableColumn {
     pub kind: Kind,
 }
 
+impl TableColumn {
+    /// Returns true if a dictionary of the column's values would only be begun: times are nearly all different.
+    pub(crate) fn has_other_values_in_each_row(&self) -> bool {
+        self.kind == Kind::Integer
+            && ["time_ns", "begin_ns", "end_ns"].contains(&self.name.as_str())
+    }
+
+    /// Returns true if engines can leave out parts of a file by the column's least and greatest value. Of JSON and call
+    /// stacks, these say nothing.
+    pub(crate) fn is_compared(&self) -> bool {
+        let is_text = self.kind == Kind::Text;
+        !is_text || !["fields", "context", "functions", "frames"].contains(&self.name.as_str())
+    }
+}
+
 /// Tables that are written by default, each with the column that sorts its rows. The file of the last one is made when
 /// all others are complete, so that its existence means that the trace is complete.
 pub(crate) const TABLES: [(&str, Option<&str>); 18] = [

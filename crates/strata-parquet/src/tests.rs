@@ -83,3 +83,38 @@ fn a_value_of_another_type_is_refused_with_its_column() {
     let error = writer.push(&[Cell::Text(b"x")]).unwrap_err();
     assert!(error.to_string().contains("column 'n'"), "{error}");
 }
+
+#[test]
+fn values_that_engines_compare_have_statistics_and_times_no_dictionary() {
+    let columns = vec![
+        column("time_ns", Kind::Integer),
+        column("name", Kind::Text),
+        column("fields", Kind::Text),
+        column("dotted.name", Kind::Integer),
+    ];
+    let mut writer =
+        TableWriter::new(Vec::new(), columns, Some("time_ns"), origin(1, None)).unwrap();
+    for time in 0..3000 {
+        let fields = format!("{{\"n\":{time}}}");
+        let name = Cell::Text(if time % 2 == 0 { b"a" } else { b"b" });
+        let fields = Cell::Text(fields.as_bytes());
+        writer.push(&[Cell::Integer(time), name, fields, Cell::Integer(time % 3)]).unwrap();
+    }
+    let (bytes, _) = writer.finish().unwrap();
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let group = reader.metadata().row_group(0);
+    let has = |column: usize| {
+        let column = group.column(column);
+        (column.statistics().is_some(), column.dictionary_page_offset().is_some())
+    };
+    assert_eq!(
+        [has(0), has(1), has(2), has(3)],
+        [(true, false), (true, true), (false, true), (true, true)]
+    );
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 3000);
+    let last: Vec<Field> =
+        rows[2999].clone().into_columns().into_iter().map(|(_, field)| field).collect();
+    assert_eq!(last[0], Field::Long(2999));
+    assert_eq!(last[2], Field::Str("{\"n\":2999}".to_owned()));
+}

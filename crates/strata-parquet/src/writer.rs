@@ -8,9 +8,9 @@ use std::sync::Arc;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use strata_sql::{Cell, RowSink};
 
 use crate::column::{ColumnBuffer, DECIMAL_BYTES};
@@ -96,14 +96,23 @@ impl<W: Write + Send> TableWriter<W> {
             .chain(selection);
         let metadata: Vec<KeyValue> =
             metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned())).collect();
-        let properties = WriterProperties::builder()
+        let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(format!("strata {}", env!("CARGO_PKG_VERSION")))
             .set_sorting_columns(sorting)
-            .set_key_value_metadata(Some(metadata))
-            .build();
-        let file =
-            SerializedFileWriter::new(to, schema, Arc::new(properties)).map_err(of_parquet)?;
+            .set_key_value_metadata(Some(metadata));
+        for column in &columns {
+            let path = ColumnPath::from(column.name.as_str());
+            if column.has_other_values_in_each_row() {
+                properties = properties.set_column_dictionary_enabled(path.clone(), false);
+            }
+            if !column.is_compared() {
+                properties =
+                    properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+            }
+        }
+        let file = SerializedFileWriter::new(to, schema, Arc::new(properties.build()))
+            .map_err(of_parquet)?;
         let buffers = columns.iter().map(|column| ColumnBuffer::new(column.kind)).collect();
         Ok(TableWriter { columns, buffers, file, rows: 0, bytes: 0, written: 0 })
     }
