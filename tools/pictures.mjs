@@ -34,7 +34,8 @@ async function slow() {
 	page.setDefaultTimeout(60_000);
 	const ready = () => page.waitForFunction(() => document.documentElement.dataset.ready === "true");
 	const room = (longest.to - longest.from) * 0.3;
-	const at = (time) => Math.round(time - meta.from);
+	// Times of the address are those of slices.
+	const at = (time) => Math.round(time);
 	const pins = `${calls.group}/thread-${calls.tid}`;
 	const words = new URLSearchParams({ t: `${at(longest.from - room)}-${at(longest.to + room)}`, c: "1", q: "redis", p: pins });
 	words.set("i", `${calls.id}@${at((longest.from + longest.to) / 2)}`);
