@@ -275,9 +275,10 @@ impl<'r> Receiver<'r> {
                 Err(error) => why = format!("cannot connect to {address}: {error}"),
             }
         }
-        if *port == PORT {
-            why += ". Receivers of spans usually have the port 4318";
-        }
+        why += match *port {
+            PORT => ". Receivers of spans usually have the port 4318",
+            _ => ". Look whether a receiver of spans, such as a Collector, runs there",
+        };
         Err(why)
     }
 }
@@ -379,7 +380,8 @@ mod tests {
         // Where nobody has ever listened, the address is wrong.
         let mut other = Receiver::new(&address, "application/json", time.clone(), &stop);
         let said = other.send(b"spans").unwrap_err().to_string();
-        assert!(said.contains("cannot connect") && !said.contains("tried"), "{said}");
+        assert!(said.contains("cannot connect") && said.contains("runs there"), "{said}");
+        assert!(!said.contains("tried"), "{said}");
         stop.request(2);
         let stopped = receiver.send(b"spans").unwrap_err();
         assert_eq!(stopped.kind(), ErrorKind::Interrupted);
