@@ -69,7 +69,7 @@ const ALL: &[CommandExamples] = &[
             ),
             (
                 "strata record -k 'sched_*' --every 10 -- make",
-                "a tenth of the scheduler's events; how many are left out is counted",
+                "a tenth of the scheduler's events, and a count of the others",
             ),
             (
                 "strata record -u 'shop:*@warning'",

@@ -10,15 +10,15 @@ use crate::units::clean;
 /// The control groups whose processes are recorded.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GroupFlags {
-    /// Record the container NAME, by its name or the first digits of its id: all processes that are in it or come into it
+    /// Record the container NAME, by its name or id
     ///
-    /// Names of Docker and Podman are read from their files. May be repeated.
+    /// All processes that are in it or come into it. The first digits of an id are enough. Names of Docker and Podman are read from their files. May be repeated.
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["command", "pid", "all"])]
     container: Vec<String>,
 
-    /// Record a unit of systemd, such as ssh.service: all processes that are in it or come into it
+    /// Record a unit of systemd, such as ssh.service
     ///
-    /// Without an ending a service is meant. May be repeated.
+    /// All processes that are in it or come into it. Without an ending a service is meant. May be repeated.
     #[arg(long, value_name = "UNIT", value_delimiter = ',', conflicts_with_all = ["command", "pid", "all"])]
     unit: Vec<String>,
 }

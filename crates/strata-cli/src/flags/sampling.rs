@@ -6,15 +6,15 @@ use strata_session::plan::EnableEvents;
 /// The share of events that is recorded.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct SamplingFlags {
-    /// Record one of N events (-k, --probe): the first on each CPU, and each Nth after it. What is left out is counted
+    /// Record one of N events (-k, --probe), and count the others
     ///
-    /// Of each event by itself. Of system calls one of N calls, with both ends, when it returns.
+    /// The first on each CPU, and each Nth after it, of each event by itself. Of system calls one of N calls, with both ends, when it returns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: Option<u32>,
 
-    /// Record N events a second (-k, --probe), such as 100/s: the first ones of each second. What is left out is counted
+    /// Record N events a second (-k, --probe), such as 100/s
     ///
-    /// Of each event by itself, on all CPUs together. With --every, of those that it selects.
+    /// The first ones of each second, of each event by itself, on all CPUs together. The others are counted. With --every, of those that it selects.
     #[arg(long, value_name = "N/s", value_parser = parse_rate)]
     pub at_most: Option<u32>,
 }
