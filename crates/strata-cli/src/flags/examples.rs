@@ -477,7 +477,7 @@ const ALL: &[CommandExamples] = &[
             ("strata enable-event -k syscalls --slower 1ms -s web", "slow system calls only"),
             (
                 "strata enable-event -k futex --at-most 1000/s -s web",
-                "a thousand of these calls a second at most, and a count of the others",
+                "at most a thousand of these calls a second; the rest is counted",
             ),
             (
                 "strata enable-event -u 'shop:*' -f 'price > 100' -s web",
