@@ -31,7 +31,7 @@ use crate::facts::{More, Part, PolledDescriptors, RecordText, SocketAddress};
 use crate::id::ThreadId;
 use crate::names::{Name, NameKind};
 use crate::state::Object;
-use crate::threads::OpenCall;
+use crate::threads::{OpenCall, WaitArgument};
 use crate::world::World;
 
 pub(crate) const AT_FDCWD: i32 = -100;
@@ -56,16 +56,17 @@ const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const AF_NETLINK: u64 = 16;
 
-/// Returns a call that begins, with its object and arguments. A close takes effect at once. With `wants_paths`, paths
-/// of calls that open nothing are kept as well.
+/// Sets the object and the arguments of a call that begins, `open`, which has none yet. A close takes effect at once.
+/// With `wants_paths`, paths of calls that open nothing are kept as well.
 pub(crate) fn begin(
     world: &mut World,
     who: ThreadId,
-    call: CallId,
+    open: &mut OpenCall,
     object: Object,
     more: More<'_>,
     wants_paths: bool,
-) -> OpenCall {
+) {
+    let call = open.call;
     let kind = world.calls.kind(call);
     // As memory has that is of no file: there is no such descriptor.
     let object = match object {
@@ -78,31 +79,34 @@ pub(crate) fn begin(
     };
     let target =
         more.descriptor(Part::Target).filter(|&target| target >= 0).map(Object::Descriptor);
-    let mut open = OpenCall {
-        object: world.object(who, object),
-        descriptor,
-        target: target.map_or(Object::None, |target| world.object(who, target)),
-        ..OpenCall::of(call)
-    };
+    open.object = world.object(who, object);
+    open.descriptor = descriptor;
+    if let Some(target) = target {
+        open.target = world.object(who, target);
+    }
     open.folder = more.descriptor(Part::Folder).filter(|&folder| folder != AT_FDCWD);
     match kind {
-        CallKind::Open | CallKind::Folder => open.path = path(world, who, &open, more),
+        CallKind::Open | CallKind::Folder => open.path = path(world, who, open, more),
         CallKind::Address => {
             let kind = addressed(world, call);
             open.path = socket_name(world, open.object, more.address(), kind);
         }
         CallKind::Make => open.path = made(world, call, more),
         CallKind::Poll => {
-            open.timeout = more.number(Part::Timeout);
+            open.wait =
+                more.number(Part::Timeout).map_or(WaitArgument::None, WaitArgument::Timeout);
             // Of several it is known which one when the call is over.
             if open.object == Object::None {
                 let only = more.polled().and_then(PolledDescriptors::only);
                 open.object = only.map_or(Object::None, |only| polled(world, who, only));
             }
         }
-        CallKind::Futex => open.value = more.number(Part::Argument),
+        CallKind::Futex => {
+            let value = more.number(Part::Argument);
+            open.wait = value.map_or(WaitArgument::None, WaitArgument::Expected);
+        }
         CallKind::Watch => watch(world, who, descriptor, more),
-        _ if wants_paths => open.path = path(world, who, &open, more),
+        _ if wants_paths => open.path = path(world, who, open, more),
         _ => {}
     }
     if kind != CallKind::Other {
@@ -132,7 +136,6 @@ pub(crate) fn begin(
         }
         _ => {}
     }
-    open
 }
 
 /// Notes what epoll_ctl() adds to an epoll, or changes. What it takes away is not returned any more.
@@ -210,7 +213,9 @@ pub(crate) fn complete(
     }
     if kind != CallKind::Other {
         open.flags = more.number(Part::Flags).or(open.flags);
-        open.timeout = more.number(Part::Timeout).or(open.timeout);
+        if let (CallKind::Poll, Some(timeout)) = (kind, more.number(Part::Timeout)) {
+            open.wait = WaitArgument::Timeout(timeout);
+        }
     }
 }
 

@@ -193,15 +193,17 @@ impl Engine {
         match fact {
             Fact::Enter { call, elapsed, object, more } => {
                 let Some(who) = who else { return };
-                let open =
-                    descriptor_files::begin(&mut self.world, who, call, object, more, O::FILES);
+                let mut open = OpenCall::of(call);
+                descriptor_files::begin(&mut self.world, who, &mut open, object, more, O::FILES);
                 if O::STATES {
                     self.sends_meanwhile(spot, who, &open);
                 }
                 let is_last = self.world.calls.kind(call) == CallKind::Exit;
-                let again = self.begins_again(who, call).unwrap_or(open);
-                let begin = time.saturating_sub_unsigned(elapsed);
-                let open = OpenCall { call, begin, selected: spot.selected, ..again };
+                if let Some(again) = self.begins_again(who, call) {
+                    open = OpenCall { call, ..again };
+                }
+                open.begin = time.saturating_sub_unsigned(elapsed);
+                open.selected = spot.selected;
                 self.enter(who, open, is_last, seen);
             }
             Fact::Deferred { call, more } => {
@@ -458,9 +460,9 @@ impl Engine {
                 who
             }
         };
-        self.is_seen(who);
-        if let Some(pid) = spot.pid {
-            if self.world.threads.get(who).is_some_and(|thread| thread.main.is_none()) {
+        if let Some(thread) = self.world.threads.get_mut(who) {
+            thread.is_seen = true;
+            if let (None, Some(pid)) = (thread.main, spot.pid) {
                 self.belongs(who, spot.machine, pid, seen);
             }
         }

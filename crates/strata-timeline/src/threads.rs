@@ -61,13 +61,23 @@ pub(crate) struct OpenCall {
     /// The descriptor of the folder in which the path begins, if that is not the working folder.
     pub folder: Option<i32>,
     pub flags: Option<i64>,
-    /// The timeout of a call that waits: 0 if it does not wait, more than 0 if it does.
-    pub timeout: Option<i64>,
     /// The command of fcntl() and ioctl(), or the operation of a futex.
     pub control: Option<i64>,
-    /// The value that a futex was expected to have.
-    pub value: Option<i64>,
+    pub wait: WaitArgument,
     pub selected: bool,
+}
+
+// Each call begins with a copy of it. What has more than 128 bytes, the compiler has the C library copy.
+const _: () = assert!(size_of::<OpenCall>() <= 128);
+
+/// What the arguments of a call say about its wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitArgument {
+    None,
+    /// The timeout of poll() and its like, in the call's own unit: 0 if it does not wait, more than 0 if it does.
+    Timeout(i64),
+    /// The value that a futex was expected to have.
+    Expected(i64),
 }
 
 impl OpenCall {
@@ -84,9 +94,8 @@ impl OpenCall {
             path: Name::NONE,
             folder: None,
             flags: None,
-            timeout: None,
             control: None,
-            value: None,
+            wait: WaitArgument::None,
             selected: false,
         }
     }
@@ -205,10 +214,18 @@ impl Deref for Thread {
     }
 }
 
+#[cold]
+fn idle_activity() -> Box<Activity> {
+    Box::new(NO_ACTIVITY.clone())
+}
+
 impl DerefMut for Thread {
     #[inline]
     fn deref_mut(&mut self) -> &mut Activity {
-        self.activity.get_or_insert_with(|| Box::new(NO_ACTIVITY.clone()))
+        match &mut self.activity {
+            Some(activity) => activity,
+            none => none.insert(idle_activity()),
+        }
     }
 }
 
@@ -303,7 +320,7 @@ impl Thread {
         self.open.is_some_and(|open| {
             let operation = open.control.map(|operation| operation & OPERATION);
             operation.is_some_and(|operation| LOCK_PI.contains(&operation))
-                || open.value == Some(CONTENDED)
+                || open.wait == WaitArgument::Expected(CONTENDED)
         })
     }
 

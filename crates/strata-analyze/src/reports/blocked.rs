@@ -29,6 +29,8 @@ use strata_timeline::{
     ThreadId, Waker, World,
 };
 
+use crate::fast_hash::Mix;
+
 use super::lock_holders::Holders;
 use super::lock_names::LockNames;
 use super::threads::{ended_by, join_waits, wait, Wait, Waited};
@@ -213,7 +215,7 @@ struct RowSum {
     times: Times,
     waited: Waited,
     /// The threads that waited, with their total times \[ns\].
-    threads: HashMap<ThreadId, u64>,
+    threads: HashMap<ThreadId, u64, Mix>,
     /// One of the threads that waited.
     waiter: ThreadId,
 }
@@ -245,15 +247,15 @@ struct PendingWait {
 #[derive(Clone, Debug)]
 pub struct BlockedCounter {
     range: TimeRange,
-    pending: HashMap<ThreadId, PendingWait>,
-    rows: HashMap<RowKey, RowSum>,
+    pending: HashMap<ThreadId, PendingWait, Mix>,
+    rows: HashMap<RowKey, RowSum, Mix>,
     /// Threads that receive work from outside. Other threads wait while these sleep.
-    servers: HashSet<ThreadId>,
+    servers: HashSet<ThreadId, Mix>,
     /// Threads that have read from a socket, and have not written to one since.
-    asked: HashSet<ThreadId>,
-    idle: HashMap<(ThreadId, Option<CallId>), u64>,
+    asked: HashSet<ThreadId, Mix>,
+    idle: HashMap<(ThreadId, Option<CallId>), u64, Mix>,
     /// The total time for which each thread was blocked \[ns\].
-    whole: HashMap<ThreadId, u64>,
+    whole: HashMap<ThreadId, u64, Mix>,
     holders: Holders,
 }
 
@@ -263,12 +265,12 @@ impl BlockedCounter {
     pub fn new(range: TimeRange) -> BlockedCounter {
         BlockedCounter {
             range,
-            pending: HashMap::new(),
-            rows: HashMap::new(),
-            servers: HashSet::new(),
-            asked: HashSet::new(),
-            idle: HashMap::new(),
-            whole: HashMap::new(),
+            pending: HashMap::default(),
+            rows: HashMap::default(),
+            servers: HashSet::default(),
+            asked: HashSet::default(),
+            idle: HashMap::default(),
+            whole: HashMap::default(),
             holders: Holders::default(),
         }
     }
@@ -331,7 +333,7 @@ impl BlockedCounter {
         let row = self.rows.entry(key).or_insert_with(|| RowSum {
             times: Times::default(),
             waited: Waited::default(),
-            threads: HashMap::new(),
+            threads: HashMap::default(),
             waiter: thread,
         });
         row.times.add(nanos);

@@ -29,6 +29,8 @@ use strata_timeline::{
     CallId, Interval, Object, Observer, Reason, Sleep, State, ThreadId, Waker, World,
 };
 
+use crate::fast_hash::Mix;
+
 use super::longest::{Longest, LongestLimit};
 use super::row_limit::{RowLimit, ROWS_MAX};
 use super::virtual_cpus::VirtualCpus;
@@ -302,11 +304,11 @@ pub struct ThreadCounter {
     range: TimeRange,
     /// The times of each thread, by [`ThreadId::index`].
     times: Vec<ThreadTime>,
-    waits: HashMap<(ThreadId, Option<Reason>), Waited>,
-    rivals: HashMap<(ThreadId, Option<ThreadId>), u64>,
-    spreads: HashMap<ThreadId, Times>,
+    waits: HashMap<(ThreadId, Option<Reason>), Waited, Mix>,
+    rivals: HashMap<(ThreadId, Option<ThreadId>), u64, Mix>,
+    spreads: HashMap<ThreadId, Times, Mix>,
     /// The latest runs of each CPU, by machine and CPU.
-    runs: HashMap<(u8, u32), VecDeque<ThreadRun>>,
+    runs: HashMap<(u8, u32), VecDeque<ThreadRun>, Mix>,
     delays: Longest<(ThreadId, u32)>,
     virtual_cpus: Option<VirtualCpus>,
 }
@@ -318,10 +320,10 @@ impl ThreadCounter {
         ThreadCounter {
             range,
             times: Vec::new(),
-            waits: HashMap::new(),
-            rivals: HashMap::new(),
-            spreads: HashMap::new(),
-            runs: HashMap::new(),
+            waits: HashMap::default(),
+            rivals: HashMap::default(),
+            spreads: HashMap::default(),
+            runs: HashMap::default(),
             delays: Longest::new(delays.into()),
             virtual_cpus: None,
         }
@@ -484,7 +486,7 @@ fn had(
 }
 
 fn add(
-    rivals: &mut HashMap<(ThreadId, Option<ThreadId>), u64>,
+    rivals: &mut HashMap<(ThreadId, Option<ThreadId>), u64, Mix>,
     key: (ThreadId, Option<ThreadId>),
     nanos: u64,
 ) {

@@ -13,7 +13,7 @@ use crate::observer::Observer;
 use crate::prev_state::StateNumbers;
 use crate::record_source::Kernel;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
-use crate::threads::OpenCall;
+use crate::threads::{OpenCall, WaitArgument};
 use crate::world::{Blind, World};
 
 const EAGAIN: i64 = 11;
@@ -180,7 +180,7 @@ impl Engine {
             // One that is to try again may have been woken by another thread.
             CallKind::Futex => result == Some(-ETIMEDOUT),
             CallKind::Poll => result.is_some_and(|result| match result {
-                0 => open.timeout.is_none_or(|timeout| timeout > 0),
+                0 => !matches!(open.wait, WaitArgument::Timeout(..=0)),
                 ..0 => false,
                 _ => is_ready_only(&self.world, open, who, (result, more), |object| {
                     is_timer(&self.world, object)
