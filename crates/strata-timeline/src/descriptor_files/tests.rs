@@ -131,7 +131,8 @@ fn paths_begin_in_the_folder_that_the_call_or_the_process_says() {
     let mut name = |call: &str, at: &'static str, folder: Option<i64>| {
         let call = world.calls.of(call).unwrap();
         let parts: Vec<(Part, i64)> = folder.map(|at| (Part::Folder, at)).into_iter().collect();
-        let open = begin(&mut world, who, call, Object::None, More::Is(at, &parts), true);
+        let mut open = OpenCall::of(call);
+        begin(&mut world, who, &mut open, Object::None, More::Is(at, &parts), true);
         world.names.text(open.path)
     };
     for (at, folder, wanted) in [
@@ -157,7 +158,8 @@ fn paths_begin_in_the_folder_that_the_call_or_the_process_says() {
     world.enter_folder(who, home);
     let mut name = |call: &str, at: &'static str| {
         let call = world.calls.of(call).unwrap();
-        let open = begin(&mut world, who, call, Object::None, More::Is(at, &[]), true);
+        let mut open = OpenCall::of(call);
+        begin(&mut world, who, &mut open, Object::None, More::Is(at, &[]), true);
         world.names.text(open.path)
     };
     assert_eq!((name("openat", "a"), name("unlink", "a")), ("/opt/a".into(), "/opt/a".into()));
