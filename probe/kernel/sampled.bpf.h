@@ -44,7 +44,8 @@ STRATA_INLINE int strata_has_room(uint32_t place)
 	if (!now)
 		return 1;
 	seen = STRATA_ONCE(uint64_t, *now);
-	if ((seen ^ second) >> 32) {
+	/* An interrupted program may have an older second, which does not begin again. */
+	if (second > seen) {
 		if (__sync_val_compare_and_swap(now, seen, second | 1) == seen)
 			return 1;
 		/* Another CPU has begun the second. */
