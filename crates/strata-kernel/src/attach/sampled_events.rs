@@ -3,6 +3,7 @@
 use crate::attach::attached_programs::RunningPrograms;
 use crate::attach::sample_counts::SampleCounts;
 use crate::attach::shared_control::SyscallTable;
+use crate::decide::program_plan::unknown_places;
 use crate::decide::sampling::Sampling;
 use crate::discover::syscalls::{self, compat};
 use std::collections::BTreeMap;
@@ -118,6 +119,23 @@ fn calls_of(table: &SyscallTable) -> Vec<(u32, String)> {
     };
     let known = syscalls::table().iter().chain(compat::table());
     let known = known.map(|call| (call.place(), call.event_name()));
-    let unknown = std::iter::once((UNKNOWN, "unknown".to_owned()));
+    // A call with a number of no known one has its own place, and all of them one name.
+    let unknown = unknown_places().into_iter().chain([UNKNOWN]);
+    let unknown = unknown.map(|place| (place, "unknown".to_owned()));
     known.chain(unknown).filter(|(place, _)| is_recorded(*place)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_abi::kernel::{Syscall, SYSCALLS};
+
+    #[test]
+    fn each_place_of_the_table_is_counted_once() {
+        let call = Syscall { flags: CALL_EXIT, ..Syscall::default() };
+        let mut places: Vec<u32> =
+            calls_of(&[call; SYSCALLS as usize]).into_iter().map(|(place, _)| place).collect();
+        places.sort_unstable();
+        assert_eq!(places, (0..SYSCALLS).collect::<Vec<_>>());
+    }
 }

@@ -710,7 +710,7 @@ fn has_counters(contexts: u64) -> bool {
 }
 
 /// Returns the places in the table to which no known system call belongs.
-fn unknown_places() -> Vec<u32> {
+pub(crate) fn unknown_places() -> Vec<u32> {
     let all = syscalls::table().iter().chain(syscalls::compat::table());
     let known: Vec<u32> = all.map(|call| call.place()).collect();
     (0..UNKNOWN).filter(|place| !known.contains(place)).collect()
