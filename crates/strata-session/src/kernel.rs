@@ -75,7 +75,7 @@ mod jit_names;
 mod name_tracking;
 pub mod probes;
 mod record_options;
-mod samples;
+pub(crate) mod samples;
 mod source;
 pub mod statedump;
 
@@ -134,6 +134,8 @@ struct KernelPrograms {
     span_from: Option<u64>,
     /// For each stream, the number of discarded records that the traces of a killed session already report.
     told: Vec<u64>,
+    /// The events that were left out of samples before the last trace of a killed session, which could not say its own.
+    left_out_before: samples::LeftOutBefore,
     /// The scope of state dumps.
     around: Arc<Mutex<statedump::DumpScope>>,
     /// Changes of the dumped state, until the thread that reads them takes them.
@@ -257,6 +259,9 @@ impl KernelLayer {
         if let (Some(noted), Some(channel), false) = (&before, &mut attached.channel, options.hold)
         {
             attached.told = noted.pass_written(channel);
+        }
+        if let Some(noted) = before {
+            attached.left_out_before = noted.left_out;
         }
         attached.session.note_classes().map_err(failed)?;
         let has_none = attached.session.attached() == 0;
@@ -404,7 +409,7 @@ impl Layer for KernelLayer {
             said,
             span_from: attached.span_from,
             told: std::mem::take(&mut attached.told),
-            left_out_before: samples::LeftOutBefore::new(),
+            left_out_before: std::mem::take(&mut attached.left_out_before),
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
@@ -613,6 +618,7 @@ impl KernelPrograms {
             as_lttng,
             span_from: None,
             told: Vec::new(),
+            left_out_before: samples::LeftOutBefore::new(),
             around: Arc::default(),
             unread: None,
             _memory: memory,

@@ -12,6 +12,7 @@ use strata_kernel::session::Keeping;
 use strata_kernel::{AdoptionRecord, ChannelPins};
 use strata_ring::Channel;
 
+use crate::kernel::samples::LeftOutBefore;
 use crate::output::folder::stream_file;
 use crate::output::retention::WriteNotes;
 use crate::session::lock::lock;
@@ -26,6 +27,9 @@ pub(crate) struct Noted {
     folder: Option<PathBuf>,
     /// For each stream, the number of discarded records that earlier traces report.
     told: Vec<u64>,
+    /// For each event, the number that was left out of samples, as earlier traces report.
+    #[serde(default)]
+    pub(crate) left_out: LeftOutBefore,
 }
 
 /// The notes on the kernel's part of a session, for each channel.
@@ -78,7 +82,8 @@ impl PersistentChannel {
             all.change(|all| match all.get_mut(&channel) {
                 Some(noted) => noted.kernel.clone_from(kernel),
                 None => {
-                    let noted = Noted { kernel: kernel.clone(), folder: None, told: Vec::new() };
+                    let (kernel, left_out) = (kernel.clone(), LeftOutBefore::new());
+                    let noted = Noted { kernel, folder: None, told: Vec::new(), left_out };
                     all.insert(channel.clone(), noted);
                 }
             })
@@ -87,8 +92,13 @@ impl PersistentChannel {
     }
 
     /// Notes the folder into which packets are written from now on; `None` if there is none yet. `told`: for each
-    /// stream, the number of discarded records that earlier traces report.
-    pub(crate) fn note_folder(&self, folder: Option<&Path>, told: &[u64]) {
+    /// stream, the number of discarded records that earlier traces report; `left_out`: what they report of samples.
+    pub(crate) fn note_folder(
+        &self,
+        folder: Option<&Path>,
+        told: &[u64],
+        left_out: &LeftOutBefore,
+    ) {
         // Without the note, packets that are held now would be in two traces after a kill.
         let _ = self.all.change(|all| {
             if let Some(noted) = all.get_mut(&self.channel) {
@@ -96,6 +106,7 @@ impl PersistentChannel {
                     std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
                 };
                 (noted.folder, noted.told) = (folder.map(absolute), told.to_vec());
+                noted.left_out.clone_from(left_out);
             }
         });
     }
@@ -159,7 +170,11 @@ mod tests {
             "folder": null, "told": [],
         }});
         assert!(of(&old.to_string()).before().is_some());
-        of("").note_folder(Some(Path::new("/t")), &[1]);
+        of("").note_folder(Some(Path::new("/t")), &[1], &LeftOutBefore::new());
         assert_eq!(*lock(&written), "{}");
+        let left_out: LeftOutBefore = [("read".to_owned(), 9)].into();
+        of(&old.to_string()).note_folder(None, &[1], &left_out);
+        let noted = of(&lock(&written).clone()).before().unwrap();
+        assert_eq!((noted.told, noted.left_out), (vec![1], left_out));
     }
 }

@@ -241,7 +241,8 @@ impl KernelSource {
         collector.go_on(&std::mem::take(&mut self.told));
         if let Some(kept) = &self.context.kept {
             let (before, _) = collector.told();
-            kept.note_folder(Some(collector.sink().path()), &before);
+            let left_out = &self.left_out_before;
+            kept.note_folder(Some(collector.sink().path()), &before, left_out);
         }
         {
             let mut around = lock(&self.around);
@@ -267,7 +268,7 @@ impl KernelSource {
     fn complete(&mut self, collector: &mut Collector) -> Result<(), Error> {
         // None of its packets are held any longer, and its folder may be moved.
         if let Some(kept) = &self.context.kept {
-            kept.note_folder(None, &collector.told().1);
+            kept.note_folder(None, &collector.told().1, &self.left_out_before);
         }
         match collector.span() {
             Some(span) => self.dumped.span(collector.sink(), span),
