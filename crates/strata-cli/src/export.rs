@@ -91,10 +91,10 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  done
   1  no event matched what was asked for (--filter, --of, --from,
-     --until, --last), and no file was written; or a --pair or --counter
-     matches nothing
-  2  a trace is damaged (all that is intact was exported), or the export
-     failed
+     --until, --last), or no span was found for otlp, and no file was
+     written; or a --pair or --counter matches nothing
+  2  a trace is damaged (all that is intact was exported), the export
+     failed, or a receiver has refused spans
   130  ended by Ctrl-C";
 
 const PAIRS: &str = "\
@@ -592,8 +592,15 @@ impl ExportJob<'_> {
         let media_type = self.encoding().media_type();
         let mut receiver = Receiver::new(to, media_type, TimeSource::machine(), self.stop);
         let sent = self.otlp(&mut |request| receiver.send(request), talk);
-        let (rejected, remark) = (receiver.rejected, receiver.remark());
+        let (rejected, accepted, remark) =
+            (receiver.rejected, receiver.accepted, receiver.remark());
         remark.into_iter().for_each(warning);
+        if accepted > 0 && !matches!(sent, Ok(Some(_))) {
+            let what = counted(accepted, "request");
+            warning(format!(
+                "the receiver has accepted {what} before, and keeps the spans in them"
+            ));
+        }
         match sent {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
             done => Ok(done?.map(|written| WrittenExport { rejected, ..written })),

@@ -22,12 +22,18 @@ const PORT: u16 = 80;
 const TRIES: u32 = 5;
 /// The pause before a request is sent again, if the receiver names none; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The port of receivers by gRPC.
+const GRPC_PORT: u16 = 4317;
 /// The most time for a connection, and for a step of the receiver.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const STEP_MAX: Duration = Duration::from_secs(30);
+/// The most time in which a receiver has to take a request.
+const TAKE_MAX: Duration = Duration::from_secs(120);
 /// The most time for all of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// The period at which a pause looks whether it was asked to stop.
+/// The most bytes that are written in one step.
+const WRITE_BYTES: usize = 64 << 10;
+/// The period at which a pause, or a wait for the receiver, looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The address of a receiver of spans: `http://HOST:PORT/v1/traces`.
@@ -109,6 +115,8 @@ pub(super) struct Receiver<'r> {
     is_reached: bool,
     /// The number of spans that the receiver has refused, and what it said last.
     pub(super) rejected: u64,
+    /// The number of requests that it has accepted.
+    pub(super) accepted: u64,
     remark: String,
 }
 
@@ -126,6 +134,7 @@ impl<'r> Receiver<'r> {
             stop,
             is_reached: false,
             rejected: 0,
+            accepted: 0,
             remark: String::new(),
         }
     }
@@ -140,6 +149,7 @@ impl<'r> Receiver<'r> {
         loop {
             let (why, after) = match self.send_once(body) {
                 Sent::Accepted(answer) => {
+                    self.accepted += 1;
                     self.rejected = self.rejected.saturating_add(answer.rejected);
                     if !answer.text.is_empty() {
                         self.remark = answer.text;
@@ -149,6 +159,9 @@ impl<'r> Receiver<'r> {
                 Sent::Refused(why) => return Err(io::Error::other(why)),
                 Sent::NotNow(why, after) => (why, after),
             };
+            if self.stop.requests() > 0 {
+                return Err(ErrorKind::Interrupted.into());
+            }
             if number == TRIES {
                 return Err(io::Error::other(format!("{why} (tried {TRIES} times)")));
             }
@@ -198,7 +211,7 @@ impl<'r> Receiver<'r> {
         self.is_reached = true;
         let answer = match self.exchange(connection, body) {
             Ok(answer) => answer,
-            Err(why) => return Sent::NotNow(why, None),
+            Err(sent) => return sent,
         };
         if answer.is_accepted() {
             return Sent::Accepted(answer);
@@ -209,6 +222,7 @@ impl<'r> Receiver<'r> {
         }
         match answer.status {
             _ if answer.is_temporary() => return Sent::NotNow(why, answer.retry_after),
+            300..=399 => why += ". Redirects are not followed: use -o with the address itself",
             404 | 405 => why += &format!(". Receivers of spans usually have the path {PATH}"),
             415 => why += ". Use --protobuf, or leave it out",
             _ => {}
@@ -217,16 +231,11 @@ impl<'r> Receiver<'r> {
     }
 
     /// Sends the request on a connection, and reads the answer.
-    fn exchange(&self, mut connection: TcpStream, body: &[u8]) -> Result<Answer, String> {
+    fn exchange(&self, mut connection: TcpStream, body: &[u8]) -> Result<Answer, Sent> {
         let Address { host, port, path } = self.address;
-        let failed = |what: &str, error: &io::Error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                format!("{what}: nothing happened for {} s", STEP_MAX.as_secs())
-            }
-            _ => format!("{what}: {error}"),
-        };
+        let failed = |what: &str, error: &io::Error| Sent::NotNow(format!("{what}: {error}"), None);
         for limit in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
-            let set = limit(&connection, Some(STEP_MAX));
+            let set = limit(&connection, Some(LOOK));
             set.map_err(|error| failed("cannot use the connection", &error))?;
         }
         let head = format!(
@@ -236,15 +245,13 @@ impl<'r> Receiver<'r> {
             body.len(),
             env!("CARGO_PKG_VERSION")
         );
-        let written = connection.write_all(head.as_bytes());
-        let written = written.and_then(|()| connection.write_all(body));
+        let written = self.write(&mut connection, &[head.as_bytes(), body]);
         // One that refuses a request may answer and hang up before it has read all of it.
         let mut bytes = Vec::new();
         let (begin, mut part) = (self.time.now(), vec![0; 16 << 10]);
         loop {
-            let count = match connection.read(&mut part) {
+            let count = match self.step(|| connection.read(&mut part)) {
                 Ok(count) => count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {
                     let error = written.as_ref().err().unwrap_or(&error);
                     return Err(failed("the connection ended before an answer", error));
@@ -254,10 +261,61 @@ impl<'r> Receiver<'r> {
             match Answer::read(&bytes, count == 0) {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) if self.time.elapsed(begin) > ANSWER_MAX => {
-                    return Err(format!("no whole answer for {} s", ANSWER_MAX.as_secs()));
+                    let why = format!("no whole answer for {} s", ANSWER_MAX.as_secs());
+                    return Err(Sent::NotNow(why, None));
                 }
                 Ok(None) => {}
-                Err(why) => return Err(why),
+                // The connection broke. It may hold the next time.
+                Err(why) if count == 0 => return Err(Sent::NotNow(why, None)),
+                Err(mut why) => {
+                    if *port == GRPC_PORT {
+                        why += &format!(
+                            ". {GRPC_PORT} is the port of gRPC; receivers by HTTP usually have the port 4318"
+                        );
+                    }
+                    return Err(Sent::Refused(why));
+                }
+            }
+        }
+    }
+
+    /// Writes all of a request, for up to [`TAKE_MAX`].
+    fn write(&self, connection: &mut TcpStream, parts: &[&[u8]]) -> io::Result<()> {
+        let begin = self.time.now();
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                let part = rest.get(..WRITE_BYTES).unwrap_or(rest);
+                let count = self.step(|| connection.write(part))?;
+                if count == 0 {
+                    return Err(ErrorKind::WriteZero.into());
+                }
+                rest = rest.get(count..).unwrap_or_default();
+                if !rest.is_empty() && self.time.elapsed(begin) > TAKE_MAX {
+                    let limit = TAKE_MAX.as_secs();
+                    let why = format!("the receiver has not taken the request for {limit} s");
+                    return Err(io::Error::other(why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Repeats a step of a connection until something has happened, for up to [`STEP_MAX`].
+    fn step(&self, mut step: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+        let begin = self.time.now();
+        loop {
+            if self.stop.requests() > 0 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            match step() {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                done => return done,
+            }
+            if self.time.elapsed(begin) > STEP_MAX {
+                let why = format!("nothing happened for {} s", STEP_MAX.as_secs());
+                return Err(io::Error::other(why));
             }
         }
     }
@@ -360,6 +418,70 @@ mod tests {
         let request = requests.first().unwrap();
         assert!(request.starts_with("POST /v1/traces HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
         assert!(request.contains("\r\nContent-Type: application/json\r\nContent-Length: 5\r\n"));
+    }
+
+    #[test]
+    fn what_does_not_speak_http_is_not_asked_again() {
+        let (address, server) = answering(&["220 mail\r\n\r\n"]);
+        let (time, stop) = (TimeSource::manual(0), Stop::new());
+        let mut receiver = Receiver::new(&address, "application/json", time, &stop);
+        let said = receiver.send(b"spans").unwrap_err().to_string();
+        assert!(said.contains("does not speak HTTP") && !said.contains("tried"), "{said}");
+        assert_eq!((server.join().unwrap().len(), receiver.accepted), (1, 0));
+    }
+
+    /// Has a receiver take the first part of a request, then calls `then` with the connection.
+    fn slow(then: impl FnOnce(TcpStream) + Send + 'static) -> (Address, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::parse(&format!("http://127.0.0.1:{port}")).unwrap().unwrap();
+        let server = thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            assert!(connection.read(&mut [0; 64]).unwrap() > 0);
+            then(connection);
+        });
+        (address, server)
+    }
+
+    #[test]
+    fn request_to_stop_ends_the_wait_for_an_answer() {
+        let (stop, (hang_up, wait)) = (Stop::new(), std::sync::mpsc::channel::<()>());
+        let asking = stop.clone();
+        let (address, server) = slow(move |connection| {
+            asking.request(2);
+            assert!(wait.recv().is_err());
+            drop(connection);
+        });
+        let begin = std::time::Instant::now();
+        let mut receiver =
+            Receiver::new(&address, "application/json", TimeSource::machine(), &stop);
+        assert_eq!(receiver.send(b"spans").unwrap_err().kind(), ErrorKind::Interrupted);
+        assert!(begin.elapsed() < STEP_MAX);
+        drop(hang_up);
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn receiver_that_takes_a_request_too_slowly_is_left() {
+        let (time, stop) = (TimeSource::manual(0), Stop::new());
+        let passing = time.clone();
+        let (address, server) = slow(move |mut connection| {
+            connection.set_read_timeout(Some(LOOK)).unwrap();
+            let mut part = vec![0; 64 << 10];
+            loop {
+                match connection.read(&mut part) {
+                    Ok(0) => break,
+                    Err(error) if error.kind() != ErrorKind::WouldBlock => break,
+                    _ => passing.pause(Duration::from_secs(2)),
+                }
+            }
+        });
+        let mut receiver = Receiver::new(&address, "application/json", time, &stop);
+        // More than the buffers of both ends hold.
+        let sent = receiver.send_once(&vec![b' '; 32 << 20]);
+        let Sent::NotNow(why, None) = sent else { panic!("it was sent") };
+        assert!(why.contains("has not taken") || why.contains("nothing happened"), "{why}");
+        server.join().unwrap();
     }
 
     #[test]

@@ -166,14 +166,18 @@ fn joined(mut bytes: &[u8]) -> Chunks {
     }
 }
 
-/// Returns what a receiver says of a request that it accepts: a text, and the number of spans that it refuses.
+/// Returns what a receiver says of a request that it accepts: a text, and the number of spans that it refuses. What is
+/// no answer of a receiver is a text as it is.
 fn partial(media: &str, body: &[u8]) -> (String, u64) {
+    let as_it_is = || (String::from_utf8_lossy(body).into_owned(), 0);
     if media.contains("protobuf") {
-        let response = ServiceResponse::decode(body).unwrap_or_default();
+        let Ok(response) = ServiceResponse::decode(body) else { return as_it_is() };
         let partial = response.partial_success.unwrap_or_default();
         return (partial.error_message, u64::try_from(partial.rejected_spans).unwrap_or(0));
     }
-    let response: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let Ok(response) = serde_json::from_slice::<serde_json::Value>(body) else {
+        return as_it_is();
+    };
     let partial = response.get("partialSuccess").cloned().unwrap_or_default();
     let text = partial.get("errorMessage").and_then(|it| it.as_str()).unwrap_or_default();
     let rejected = partial.get("rejectedSpans");
@@ -240,6 +244,9 @@ mod tests {
         assert_eq!(read(&whole), wanted);
         assert_eq!(read(head("application/json", 0).as_bytes()).rejected, 0);
         assert_eq!(read(b"HTTP/1.1 204 No Content\r\n\r\n").status, 204);
+        // What accepts everything is no receiver, and its own words say so.
+        let page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<p>Hi!";
+        assert_eq!((&*read(page).text, read(page).rejected), ("<p>Hi!", 0));
     }
 
     #[test]
