@@ -98,7 +98,7 @@ pub(super) fn remarks(summary: &Summary) -> Vec<String> {
     }
     if summary.without_begin > 0 {
         let what = counted(summary.without_begin, "span");
-        texts.push(format!("{what} without the fields of their begin: too many are open at once"));
+        texts.push(format!("{what} without the fields of their begin: too many, or too large ones, are open at once"));
     }
     if summary.without_path > 0 {
         let what = counted(summary.without_path, "span");

@@ -34,12 +34,24 @@ impl Attributes {
         self.all.push(KeyValue { key: key.to_owned(), value: Some(value) });
     }
 
+    /// Returns the size in memory, nearly.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes + self.all.len() * std::mem::size_of::<KeyValue>()
+    }
+
+    /// Removes all attributes, and counts them.
+    pub(super) fn omit_all(&mut self) {
+        let count = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let omitted = self.omitted.saturating_add(count);
+        *self = Attributes { omitted, ..Attributes::default() };
+    }
+
     fn find(&self, key: &str) -> Option<&KeyValue> {
         self.all.iter().find(|it| it.key == key)
     }
 
     /// Adds the fields of a record but for those with the names `without`. A field whose value is an attribute already is left out, and one whose name has
-    /// another value gets `prefix` before its name.
+    /// another value, or is that of an attribute that this program adds, gets `prefix` before its name.
     pub(super) fn add_fields(
         &mut self,
         event: &Event<'_>,
@@ -53,10 +65,19 @@ impl Attributes {
             match self.find(info.name()) {
                 Some(it) if it.value.as_ref() == Some(&value) => {}
                 Some(_) => self.add(&format!("{prefix}{}", info.name()), value),
+                None if is_ours(info.name()) => {
+                    self.add(&format!("{prefix}{}", info.name()), value)
+                }
                 None => self.add(info.name(), value),
             }
         }
     }
+}
+
+/// Returns true for the name of an attribute that this program adds to the fields of records: a field of a program must
+/// not be taken for it.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("strata.") || matches!(name, "thread.id" | "thread.name")
 }
 
 /// Returns the value of a field; `None` if the record does not have it.

@@ -251,6 +251,7 @@ impl Spans {
             kind: if is_told { class.kind(event) } else { KIND_INTERNAL },
             attributes,
             events: Vec::new(),
+            event_bytes: 0,
             omitted_events: 0,
             error: None,
         };
@@ -279,12 +280,11 @@ impl Spans {
     /// Adds a record to the open span whose ids it has.
     fn within(&mut self, world: &World, event: &Event<'_>, class: &Class, is_error: bool) {
         let Some(ids) = class.ids(event) else { return };
-        let Some(note) = self.notes.of_ids(&ids) else { return };
         if is_error {
-            note.error = Some(class.description(event).map(cut).unwrap_or_default());
-            return;
+            let why = class.description(event).map(cut).unwrap_or_default();
+            return self.notes.fail(&ids, why);
         }
-        note.add_event(|| {
+        self.notes.add_event(&ids, || {
             let mut attributes = Attributes::default();
             attributes.add_fields(event, &class.fields, "field.", OF_SPAN);
             SpanEvent {
@@ -300,6 +300,9 @@ impl Spans {
     fn end(&mut self, world: &World, event: &Event<'_>, class: &Class, ended: EndedSpan) {
         let EndedSpan { span, note } = ended;
         let name = world.names.text(span.name);
+        // Where there were too many names, the role of the event has it.
+        let role = self.roles.get(event.class().name()).filter(|_| name.is_empty());
+        let name = role.map_or(name, |role| role.name.clone());
         let note = note.unwrap_or_else(|| Note {
             of: name.clone(),
             begin: span.begin,
@@ -313,6 +316,7 @@ impl Spans {
             kind: KIND_INTERNAL,
             attributes: Attributes::default(),
             events: Vec::new(),
+            event_bytes: 0,
             omitted_events: 0,
             error: None,
         });

@@ -78,7 +78,7 @@ pub struct Summary {
     pub bytes: u64,
     /// The number of begins without an end, and of ends without a begin. They are not exported.
     pub unpaired: u64,
-    /// The number of begins whose fields were not kept because too many spans were open.
+    /// The number of begins whose fields were not kept because too many spans, or too large ones, were open.
     pub without_begin: u64,
     /// The number of spans that do not say what they waited for, because it would have taken too long.
     pub without_path: u64,
