@@ -75,6 +75,13 @@ fn document(requests: &Requests, made: &Made, asked: &Asked<'_>) -> Document {
             document.push(Part::Note(format!("not counted: {count} × {what}")));
         }
     }
+    if requests.without_path > 0 {
+        document.push(Part::Note(format!(
+            "{} without what they waited for: so many spans around each other would take too long. Choose fewer \
+             (--filter, --from, --until)",
+            counted(requests.without_path, "span")
+        )));
+    }
     document
 }
 

@@ -10,8 +10,10 @@ use super::ids::{SpanId, TraceId};
 use super::proto::{AnyValueKind, KeyValue, ResourceSpans, Span};
 use super::waits::States;
 
-/// The most spans that are kept; some 500 bytes each.
+/// The most spans that are kept; some 500 bytes each, and more if their texts are long.
 const SPANS_MAX: usize = 1 << 18;
+/// The most bytes of a text of a span.
+const TEXT_BYTES_MAX: usize = 512;
 /// The deepest nesting of spans that is followed.
 const DEPTH_MAX: usize = 64;
 
@@ -96,9 +98,10 @@ impl RequestTrace {
                     continue;
                 }
                 tree.push((depth, span));
-                let parts = below.get(&span.id).filter(|_| depth < DEPTH_MAX);
+                // Of several spans with the same id, the first has the parts.
+                let parts = if depth < DEPTH_MAX { below.remove(&span.id) } else { None };
                 let parts = parts.into_iter().flatten().rev();
-                open.extend(parts.map(|&part| (depth + 1, part)));
+                open.extend(parts.map(|part| (depth + 1, part)));
             }
         }
         tree
@@ -110,8 +113,10 @@ impl RequestTrace {
 pub struct Requests {
     /// The requests, the longest first.
     pub all: Vec<RequestTrace>,
-    /// The number of spans that were not kept because there are too many.
+    /// The number of spans that were not kept because there are too many, or too many were open at once.
     pub left_out: u64,
+    /// The number of spans that do not say what they waited for, because it would have taken too long.
+    pub without_path: u64,
     /// The number of begins without an end, and of ends without a begin.
     pub unpaired: u64,
 }
@@ -162,10 +167,14 @@ impl TraceCollector {
             RequestTrace { id: id.iter().map(|byte| format!("{byte:02x}")).collect(), spans }
         };
         let mut all: Vec<RequestTrace> = self.found.into_iter().map(request).collect();
-        all.sort_by(|one, other| {
-            other.nanos().cmp(&one.nanos()).then_with(|| one.id.cmp(&other.id))
-        });
-        Requests { all, left_out: self.left_out, unpaired: self.spans.summary.unpaired }
+        all.sort_by_cached_key(|request| (std::cmp::Reverse(request.nanos()), request.id.clone()));
+        let summary = self.spans.summary;
+        Requests {
+            all,
+            left_out: self.left_out.saturating_add(summary.without_begin),
+            without_path: summary.without_path,
+            unpaired: summary.unpaired,
+        }
     }
 }
 
@@ -198,9 +207,19 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
 fn text(attributes: &[KeyValue], key: &str) -> String {
     let found = attributes.iter().find(|it| it.key == key).and_then(|it| it.value.as_ref());
     match found.and_then(|value| value.value.as_ref()) {
-        Some(AnyValueKind::Text(text)) => text.clone(),
+        Some(AnyValueKind::Text(text)) => cut(text.clone()),
         _ => String::new(),
     }
+}
+
+/// Returns the begin of a text.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().find(|&(at, _)| at >= TEXT_BYTES_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text.shrink_to_fit();
+    text
 }
 
 /// Makes a span of a report of one of the protocol.
@@ -226,10 +245,10 @@ fn trace_span(span: Span, process: &[KeyValue]) -> TraceSpan {
         host: text(process, "host.name"),
         begin: span.start_time_unix_nano,
         nanos: span.end_time_unix_nano.saturating_sub(span.start_time_unix_nano),
-        error: span.status.map(|status| status.message),
+        error: span.status.map(|status| cut(status.message)),
         states,
         waits,
-        name: span.name,
+        name: cut(span.name),
     }
 }
 
@@ -258,6 +277,9 @@ mod tests {
         let spans =
             [span(1, Some(9), 0), span(2, Some(3), 1), span(3, Some(2), 2), span(4, Some(4), 3)];
         assert_eq!(shown(&spans), [(0, 1), (0, 2), (1, 3), (0, 4)]);
+        // Two with the same id, as a trace that is read twice has: its part stands once, below the first.
+        let spans = [span(1, None, 0), span(1, None, 1), span(2, Some(1), 2), span(3, Some(2), 3)];
+        assert_eq!(shown(&spans), [(0, 1), (1, 2), (2, 3), (0, 1)]);
         let deep: Vec<TraceSpan> =
             (1..=200).map(|id| span(id, id.checked_sub(1), id.into())).collect();
         assert_eq!(shown(&deep).len(), 200);
