@@ -275,9 +275,7 @@ fn rows_without_columns_are_as_many_as_there_are_records() {
     for (query, wanted) in [
         ("select count(*) from events", "40014"),
         ("select count(*) from a", "20007"),
-        ("select count(*) from a, (select 1 from b limit 3)", "60021"),
         ("select count(*) from (select 1 from events limit 5)", "5"),
-        ("select count(*) from events where exists (select 1 from b)", "40014"),
         ("select (select count(*) from a) + (select count(n) from a)", "40014"),
         // A join of this kind finds rows again by their numbers.
         ("select count(*) from (select 1 as one where 0) right join a on one = 1", "20007"),
@@ -288,11 +286,56 @@ fn rows_without_columns_are_as_many_as_there_are_records() {
     ] {
         assert_eq!(rows(&mut database, query), [wanted], "{query}");
     }
+    // Each row of the one begins another scan, which is a thread: of few rows.
+    let mut few = self::database(&other);
+    for (query, wanted) in [
+        ("select count(*) from a, (select 1 from b limit 3)", "21"),
+        ("select count(*) from events where exists (select 1 from b)", "14"),
+    ] {
+        assert_eq!(rows(&mut few, query), [wanted], "{query}");
+    }
     let of_numbers = rows(&mut database, "select rowid from events order by 1");
     let beside = "select rowid from (select rowid, name from events) order by 1";
     assert_eq!(rows(&mut database, beside), of_numbers);
     // The first row comes before the last record is read.
     assert_eq!(rows(&mut database, "select 1 from events limit 1"), ["1"]);
+}
+
+#[test]
+fn rows_without_columns_are_as_many_in_a_part_and_beside_damage() {
+    let folder = numbers(500);
+    let stream = fs::read(folder.0.join("stream")).unwrap();
+    // Ends within a record; goes on with what is no record; is as long as the time range, and longer.
+    fs::write(folder.0.join("cut"), &stream[..stream.len() - 4]).unwrap();
+    fs::write(folder.0.join("broken"), [&stream[..3000], &[0xff; 90]].concat()).unwrap();
+    fs::write(folder.0.join("empty"), b"").unwrap();
+    let parts = [
+        Options::default(),
+        Options { range: TimeRange { from: 1000, to: 2995 }, ..Options::default() },
+        Options { filter: Some("n > 100 && n < 300".parse().unwrap()), ..Options::default() },
+        Options { range: TimeRange { from: 6000, to: 7000 }, ..Options::default() },
+    ];
+    for options in parts {
+        let made = || {
+            let reader = Reader::open(&[&folder.0]).unwrap();
+            Database::with_options(reader, options.clone(), Arc::new(|| false)).unwrap()
+        };
+        for table in ["events", "a", "b"] {
+            let (mut counting, mut reading) = (made(), made());
+            let counted = rows(&mut counting, &format!("select count(*) from {table}"));
+            let read = rows(&mut reading, &format!("select count(name) from {table}"));
+            assert_eq!(counted, read, "{table} of {options:?}");
+            let found = [counting.found(), reading.found()].map(|mut found| {
+                found.damage.sort();
+                found
+            });
+            assert_eq!(found[0], found[1], "{table} of {options:?}");
+        }
+    }
+    let mut all = database(&folder);
+    let of_all = rows(&mut all, "select count(*) from events");
+    assert!(of_all[0].parse::<u64>().unwrap() > 2000, "{of_all:?}");
+    assert!(all.found().damages >= 2, "{:?}", all.found());
 }
 
 #[test]
