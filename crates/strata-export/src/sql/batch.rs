@@ -138,6 +138,8 @@ impl Batch {
         self.rows.clear();
         self.cells.clear();
         self.text.clear();
+        // One record may have had texts far beyond the limit of a batch.
+        self.text.shrink_to(2 * TEXT_BYTES);
         self.is_last = false;
     }
 

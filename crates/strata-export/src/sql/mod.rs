@@ -1,13 +1,13 @@
 //! Traces as an SQLite database: event records, and what a timeline finds in them, as tables.
 //!
 //! ```text
-//! Event ── Exporter ─┬─ rows of the record itself: one table for each event class        json_field
+//! Event ── Exporter ─┬─ rows of the record itself, in the table `event`                  json_field
 //!                    └─ Timeline ── rows: states, calls, spans, counters                 rows, locks, stacks
 //!                         └─▶ Batch of rows ── writer: a thread ─┬─ SQLite: the empty tables, and what changes at the end
 //!                                                                └─ appended_rows ── pages: all rows and indexes
 //! ```
 //!
-//! The schema is in `schema`, with its version; docs/guide/sql.md describes the tables, and its snippets are run. `strata sql` has
+//! The schema is in `schema`, with its version; docs/guide/export-sqlite.md describes the tables. `strata sql` has
 //! the same tables in a temporary database ([`empty_timeline`], [`of_event_table`]), so that a query gives the same answer on both.
 //!
 //! The reading thread makes rows and the writing thread appends them, many at once, since a message costs more than a row. Batches
@@ -17,7 +17,7 @@
 //! renames it afterwards. Texts are bytes of a trace: what is not UTF-8 is replaced, and nothing of it is part of an SQL statement.
 //!
 //! If a statement fails, as on a full disk, the writer's thread ends, the next batch finds its channel closed,
-//! and the caller gets the thread's error. docs/decisions/0039 says why SQLite itself writes the file.
+//! and the caller gets the thread's error. docs/decisions/0111 says what of the file SQLite writes, and what not.
 //!
 //! `tests` make databases of traces written by hand, and compare queries with known results and with the reports
 //! of `strata analyze`.

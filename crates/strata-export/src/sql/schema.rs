@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! TABLES    what rows are inserted into, by InsertStatement: a name, and columns with SQLite's types
-//! INDEXES   made after all rows, since that is faster
+//! INDEXES   filled after all rows, since that is faster
 //! VIEWS     what people query: names instead of numbers, durations, sums by thread
 //! ```
 //!
-//! All of it is data, in the form that both users need: the exporter prepares one statement for each
-//! [`InsertStatement`], and `strata sql` makes the tables of a timeline in a temporary file ([`empty_timeline`]) but
+//! All of it is data, in the form that both users need: the exporter lays out the cells of each
+//! [`InsertStatement`] as a row, and `strata sql` makes the tables of a timeline in a temporary file ([`empty_timeline`]) but
 //! reads event records itself.
 //!
 //! Times are nanoseconds since 1970. `begin_ns` and `end_ns` may be null where the trace does not have that end. A
@@ -337,7 +337,7 @@ pub(super) const TABLES: [SqlTable; 19] = [
     },
 ];
 
-/// The indexes, which are made after all rows, since that is faster.
+/// The indexes, which are filled after all rows, since that is faster.
 pub(super) const INDEXES: [(&str, &str); 13] = [
     ("state_of_thread", "state (thread, begin_ns)"),
     ("cpu_run_of_cpu", "cpu_run (cpu, begin_ns)"),

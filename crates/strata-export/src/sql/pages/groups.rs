@@ -24,6 +24,8 @@ use crate::sql::batch::SqlCell;
 const GROUPS_MAX: usize = 2048;
 /// The size of a group's entries above which they go to the temporary file \[byte\].
 const CHUNK_BYTES: usize = if cfg!(test) { 64 } else { 8 << 10 };
+/// About the most memory for entries of one index: with many groups, each has less than [`CHUNK_BYTES`] of it \[byte\].
+const MEMORY_BYTES: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 /// The number of entries after which `stopped` is called again.
 const LOOK_INTERVAL: u64 = 1 << 16;
 
@@ -98,6 +100,8 @@ pub(in crate::sql) struct IndexGroups {
     columns: IndexColumns,
     known: HashMap<Vec<u8>, usize>,
     groups: Vec<Group>,
+    /// The size of a group's entries above which they go to the temporary file, with so many groups \[byte\].
+    chunk_bytes: usize,
     key: Vec<u8>,
     /// The group of the last row, and its key.
     last: Option<usize>,
@@ -134,6 +138,7 @@ impl IndexGroups {
             columns,
             known: HashMap::new(),
             groups: Vec::new(),
+            chunk_bytes: CHUNK_BYTES,
             key: Vec::new(),
             last: None,
             last_key: Vec::new(),
@@ -199,7 +204,7 @@ impl IndexGroups {
         }
         put_difference(&mut group.entries, row.wrapping_sub(group.row) as u64);
         (group.value, group.row) = (value, row);
-        if group.entries.len() >= CHUNK_BYTES {
+        if group.entries.len() >= self.chunk_bytes {
             group.chunks.push((to.append(&group.entries)?, group.entries.len()));
             group.entries.clear();
         }
@@ -220,6 +225,7 @@ impl IndexGroups {
         let group = Group { key, value: i64::MIN, row: 0, entries: Vec::new(), chunks: Vec::new() };
         self.groups.push(group);
         self.known.insert(self.key.clone(), self.groups.len() - 1);
+        self.chunk_bytes = CHUNK_BYTES.min(MEMORY_BYTES / self.groups.len());
         self.groups.len() - 1
     }
 
@@ -315,4 +321,29 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(2);
     out.extend_from_slice(&text.len().to_ne_bytes());
     out.extend_from_slice(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hand_tests::Hand;
+
+    #[test]
+    fn memory_of_many_groups_is_bounded() {
+        let hand = Hand::new();
+        let mut file = EntryFile::new(hand.0.join("entries"));
+        let columns = IndexColumns { repeated: vec![0], increasing: Some(1) };
+        let mut index = IndexGroups::new(columns);
+        let mut most = 0;
+        // Of as many groups as there may be, each gets its entries in turn: none is ever full before the others.
+        for row in 0..GROUPS_MAX as i64 * 40 {
+            let cells = [SqlCell::Integer(row % GROUPS_MAX as i64), SqlCell::Integer(row)];
+            index.add(&cells, b"", row, &mut file).unwrap();
+            if row % GROUPS_MAX as i64 == 0 {
+                most = most.max(index.groups.iter().map(|group| group.entries.len()).sum());
+            }
+        }
+        assert!(!index.is_left && index.groups.len() == GROUPS_MAX);
+        assert!(most > MEMORY_BYTES / 4 && most < MEMORY_BYTES * 5 / 4, "{most}");
+    }
 }
