@@ -40,9 +40,7 @@ impl GroupFlags {
             }
         };
         for name in &self.container {
-            let ids = container_ids(name);
-            let known = ids.first().filter(|_| ids.len() == 1).map(String::as_str);
-            add("container", name, cgroup::find_container(name, known)?);
+            add("container", name, cgroup::find_container(name, &container_ids(name))?);
         }
         for name in &self.unit {
             add("unit", name, cgroup::find_unit(name)?);

@@ -87,32 +87,47 @@ pub fn find(name: &str) -> Result<String, GroupError> {
 }
 
 /// Returns the path of the container's group. `name`: the name or id of the container, the first digits of that id, or the
-/// path of its group. `runtime_id`: the id of the container that a runtime calls so.
+/// path of its group. `runtime_ids`: the ids of the containers that runtimes call so.
 ///
 /// # Errors
 /// No container has the name, or several have.
-pub fn find_container(name: &str, runtime_id: Option<&str>) -> Result<String, GroupError> {
+pub fn find_container(name: &str, runtime_ids: &[String]) -> Result<String, GroupError> {
     if name.starts_with('/') {
         return Ok(name.to_owned());
     }
     let Some(root) = root() else {
         return Err(GroupError::Unmounted { name: shown(name) });
     };
-    meant_container(name, runtime_id, &groups(Path::new(root)))
+    meant_container(name, runtime_ids, &groups(Path::new(root)))
 }
 
+/// Whoever may make groups may call one as a container is called. So a name that is that of a group and, of another one, at a
+/// runtime is the name of several.
 fn meant_container(
     name: &str,
-    runtime_id: Option<&str>,
+    runtime_ids: &[String],
     groups: &[String],
 ) -> Result<String, GroupError> {
     let of_containers: Vec<String> =
         groups.iter().filter(|path| container(path).is_some()).cloned().collect();
     let own = meant(name, &of_containers);
-    match runtime_id {
-        // A name that is also that of a group's end or container means two.
-        Some(id) if matches!(own, Err(GroupError::None { .. })) => meant(id, &of_containers),
-        _ => own,
+    let mut found = match &own {
+        Ok(path) => vec![path.clone()],
+        Err(GroupError::None { .. }) => Vec::new(),
+        Err(_) => return own,
+    };
+    for id in runtime_ids {
+        match meant(id, &of_containers) {
+            Ok(path) if !found.contains(&path) => found.push(path),
+            // A container that does not run has no group.
+            Ok(_) | Err(GroupError::None { .. }) => {}
+            several => return several,
+        }
+    }
+    match found.as_slice() {
+        [] => own,
+        [path] => Ok(path.clone()),
+        several => Err(called_so(name, several)),
     }
 }
 
@@ -166,20 +181,18 @@ fn groups(root: &Path) -> Vec<String> {
 fn meant(name: &str, groups: &[String]) -> Result<String, GroupError> {
     let like = |path: &&String| likeness(path, name);
     let best = groups.iter().filter_map(|path| like(&path)).min();
-    let found: Vec<&String> =
-        groups.iter().filter(|path| best.is_some() && like(path) == best).collect();
+    let is_found = |path: &&String| best.is_some() && like(path) == best;
+    let found: Vec<String> = groups.iter().filter(is_found).cloned().collect();
     match found.as_slice() {
         [] => Err(GroupError::None { name: shown(name), near: near(name, groups) }),
-        [path] => Ok((*path).clone()),
-        several => {
-            let which: Vec<String> = several.iter().take(SHOWN).map(|path| shown(path)).collect();
-            Err(GroupError::Several {
-                name: shown(name),
-                found: several.len(),
-                which: which.join(", "),
-            })
-        }
+        [path] => Ok(path.clone()),
+        several => Err(called_so(name, several)),
     }
+}
+
+fn called_so(name: &str, paths: &[String]) -> GroupError {
+    let which: Vec<String> = paths.iter().take(SHOWN).map(|path| shown(path)).collect();
+    GroupError::Several { name: shown(name), found: paths.len(), which: which.join(", ") }
 }
 
 /// Returns a text with names of groups and containers that are similar to `name` or contain it.
@@ -291,22 +304,29 @@ mod tests {
 
     #[test]
     fn containers_and_units_are_found_among_their_own_kind() {
-        let id = &ID[8..];
-        for (name, runtime_id, path) in [
-            ("web", None, "/lxc/web"),
-            ("0123", None, ID),
-            ("db-one", None, "/machine.slice/machine-db\\x2done.scope"),
-            ("shop", Some(id), ID),
-            // What a group says of itself is nearer than what a runtime's file says.
-            ("web", Some(id), "/lxc/web"),
+        let id = [ID[8..].to_owned()];
+        let both = [ID[8..].to_owned(), "web".to_owned()];
+        for (name, runtime_ids, path) in [
+            ("web", &[][..], "/lxc/web"),
+            ("0123", &[], ID),
+            ("db-one", &[], "/machine.slice/machine-db\\x2done.scope"),
+            ("shop", &id, ID),
+            ("0123", &id, ID),
+            // The container that a runtime calls so does not run.
+            ("web", &["fedcba".to_owned()], "/lxc/web"),
         ] {
-            let found = meant_container(name, runtime_id, &all());
+            let found = meant_container(name, runtime_ids, &all());
             assert_eq!(found, Ok(path.to_owned()), "{name}");
         }
-        for name in ["payload", "system.slice", "cron.service", "shop"] {
-            assert!(meant_container(name, None, &all()).is_err(), "{name}");
+        // A group that is called as a container of a runtime, and two runtimes that call theirs so.
+        for (name, runtime_ids) in [("web", &id[..]), ("shop", &both)] {
+            let error = meant_container(name, runtime_ids, &all());
+            assert!(matches!(error, Err(GroupError::Several { found: 2, .. })), "{error:?}");
         }
-        assert!(meant_container("shop", Some("fedcba"), &all()).is_err());
+        for name in ["payload", "system.slice", "cron.service", "shop"] {
+            assert!(meant_container(name, &[], &all()).is_err(), "{name}");
+        }
+        assert!(meant_container("shop", &["fedcba".to_owned()], &all()).is_err());
         let paths = ["/system.slice/ssh.service", "/system.slice/ssh.socket", "/a/ssh"];
         let paths: Vec<String> = paths.map(str::to_owned).to_vec();
         for (name, path) in [("ssh", 0), ("ssh.service", 0), ("ssh.socket", 1)] {
