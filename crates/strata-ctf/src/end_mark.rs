@@ -25,7 +25,7 @@
 
 use std::fmt;
 
-use strata_model::Counts;
+use strata_model::{stable_hash, Counts, STABLE_HASH_OF_NOTHING};
 
 /// Name of the file. It is hidden, since readers of a trace take every other file for a stream.
 pub const FILE: &str = ".strata-end";
@@ -256,11 +256,9 @@ fn hexadecimal(text: &str, key: &'static str) -> Result<u64, BadMark> {
     number.ok_or(BadMark::Line { key })
 }
 
-/// Computes the checksum, FNV-1a.
+/// Computes the checksum.
 fn check(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    stable_hash(STABLE_HASH_OF_NOTHING, bytes)
 }
 
 #[cfg(test)]

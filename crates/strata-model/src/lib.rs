@@ -28,6 +28,7 @@ mod flags;
 mod loss;
 mod name;
 pub mod schema;
+mod stable_hash;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use field::{
 pub use flags::Flags;
 pub use loss::{DiscardReason, Discarded, LossMode};
 pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
+pub use stable_hash::{stable_hash, STABLE_HASH_OF_NOTHING};
 pub use time_namespace::time_namespace_adds_ns;
 pub use time_source::TimeSource;
 pub use times::{Demand, LossTimes, StreamLoss};

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use strata_ctf::read::TimeRange;
+use strata_model::{stable_hash, STABLE_HASH_OF_NOTHING};
 use strata_sql::Options;
 
 /// Description of the selected records, if these are not all.
@@ -48,10 +49,7 @@ impl Part {
     /// Returns the end of the partition's name: the same for the same selection, so that an export that is repeated
     /// meets its own files.
     pub(crate) fn suffix(&self) -> String {
-        // FNV-1a, whose value does not depend on the compiler's library.
-        let hash = self.text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = stable_hash(STABLE_HASH_OF_NOTHING, self.text.as_bytes());
         format!("-part-{hash:016x}")
     }
 }

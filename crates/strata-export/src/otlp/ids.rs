@@ -1,6 +1,8 @@
 //! The ids of spans: those of OpenTelemetry if the records have them, otherwise numbers that are made of what a span is, so
 //! that a trace has the same ids whenever it is exported.
 
+use strata_model::{stable_hash, STABLE_HASH_OF_NOTHING};
+
 /// The id of a trace, which is never 0.
 pub(super) type TraceId = [u8; 16];
 /// The id of a span, which is never 0.
@@ -27,17 +29,14 @@ pub(super) struct IdMaker([u64; 3]);
 impl IdMaker {
     pub(super) fn new() -> IdMaker {
         // Three states that differ, so that the numbers made of them have nothing in common.
-        IdMaker([0xcbf2_9ce4_8422_2325, 0x9ae1_6a3b_2f90_404f, 0xc949_d7c7_509e_6557])
+        IdMaker([STABLE_HASH_OF_NOTHING, 0x9ae1_6a3b_2f90_404f, 0xc949_d7c7_509e_6557])
     }
 
     /// Adds a part. Its length goes before it, so that "a", "bc" differs from "ab", "c".
     pub(super) fn add(mut self, part: &[u8]) -> IdMaker {
         let length = u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes();
         for state in &mut self.0 {
-            for &byte in length.iter().chain(part) {
-                // FNV-1a.
-                *state = (*state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            }
+            *state = stable_hash(stable_hash(*state, &length), part);
         }
         self
     }

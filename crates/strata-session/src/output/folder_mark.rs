@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
+use strata_model::{stable_hash, STABLE_HASH_OF_NOTHING};
+
 /// The kind of folder that a session creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
@@ -34,7 +36,7 @@ impl SessionMark {
 
     /// Returns the mark for a machine with this identification.
     pub(crate) fn on(session: &str, machine: &[u8]) -> SessionMark {
-        SessionMark(mix(mix(0xcbf2_9ce4_8422_2325, session.as_bytes()), machine))
+        SessionMark(mix(mix(STABLE_HASH_OF_NOTHING, session.as_bytes()), machine))
     }
 
     /// Returns the number for the end mark of a folder with this name.
@@ -48,8 +50,7 @@ impl SessionMark {
     }
 }
 
-/// Computes FNV-1a over the text, followed by a byte that no text contains.
+/// Adds the text, followed by a byte that no text contains.
 fn mix(sum: u64, text: &[u8]) -> u64 {
-    let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    step(text.iter().fold(sum, step), &0xff)
+    stable_hash(stable_hash(sum, text), &[0xff])
 }
