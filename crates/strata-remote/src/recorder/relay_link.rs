@@ -11,8 +11,8 @@ use rustix::event::{eventfd, EventfdFlags};
 use strata_collect::Error;
 use strata_relay::{FromRecorder, FRAME_BYTES_MAX};
 
-use crate::backlog::{Backlog, Frame};
-use crate::spool::Spool;
+use crate::recorder::backlog::{Backlog, Frame};
+use crate::recorder::spool::Spool;
 
 /// The most bytes that wait for the relay in memory \[byte\]. Half of it is for what is still recorded while the
 /// recorder is told to wait.

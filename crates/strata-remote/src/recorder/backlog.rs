@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use crate::spool::{Piece, Spool};
+use crate::recorder::spool::{Piece, Spool};
 
 /// An encoded message.
 pub(crate) type Frame = Arc<Vec<u8>>;

@@ -320,7 +320,7 @@ fn malicious_viewers_are_let_go() {
             |(kind, payload): &(u16, Vec<u8>)| FromRecorder::decode(*kind, payload).is_ok();
         assert!(heard.len() == answers && !heard.iter().any(is_shown), "{said:?}: {heard:?}");
     }
-    let flood: Vec<u8> = (0..crate::recording_writer::STREAMS_MAX as u32 + 2)
+    let flood: Vec<u8> = (0..crate::recording_folder::recording_writer::STREAMS_MAX as u32 + 2)
         .flat_map(|stream| FromViewer::Have { id: 0, stream, sequence: 0 }.encode())
         .collect();
     let heard = viewed(&[watch("box", ""), flood], ViewRights::All);

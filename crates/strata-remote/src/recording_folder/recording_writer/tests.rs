@@ -11,7 +11,9 @@ use strata_ctf::progress_mark::ProgressMark;
 use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
 use strata_relay::{FromGuest, FromRecorder, PacketBytes};
 
-use crate::recording_writer::{host_folder, FilesState, Problem, RecordingWriter, OPEN_MAX};
+use crate::recording_folder::recording_writer::{
+    host_folder, FilesState, Problem, RecordingWriter, OPEN_MAX,
+};
 use crate::testing::Scratch;
 
 const UUID: Uuid = Uuid(*b"0123456789abcdef");
@@ -460,7 +462,7 @@ fn problem_of_a_machine_without_space_or_descriptors_is_passing() {
 
 #[test]
 fn folder_that_is_read_as_messages_while_it_grows_becomes_the_same_folder_elsewhere() {
-    use crate::folder_messages::{FolderMessages, Looked, Seen};
+    use crate::recording_folder::folder_messages::{FolderMessages, Looked, Seen};
     let (first, second) = (text("a"), text("longer"));
     let body = vec![7; 5000];
     let losses = Losses { unwritten: 1, discarded: 2, unread: 3 };
@@ -537,7 +539,8 @@ fn recording_that_goes_on_after_its_end_is_not_marked_as_ended() {
     received.take(&close).unwrap();
     received.note().unwrap();
     drop(received);
-    let is_ended = || crate::recording_writer::has_ended(&scratch.0.join("box/s"));
+    let is_ended =
+        || crate::recording_folder::recording_writer::has_ended(&scratch.0.join("box/s"));
     // Its last acknowledgement did not arrive.
     let mut received = open(&scratch, "s");
     assert!(is_ended());

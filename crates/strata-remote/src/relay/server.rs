@@ -58,14 +58,16 @@ use strata_relay::{
     REMOTE_VERSION,
 };
 
-use crate::certificates::is_for;
-use crate::connection::{Connection, Until};
-use crate::disk_sync::{Durable, SyncFigures};
-use crate::event::{Log, RelayEvent};
-use crate::folder_names;
-use crate::memory::{Memory, Part};
-use crate::recording_state::recording_in;
-use crate::recording_writer::{host_folder, FilesState, Problem, RecordingWriter};
+use crate::recording_folder::folder_names;
+use crate::recording_folder::recording_state::recording_in;
+use crate::recording_folder::recording_writer::{
+    host_folder, FilesState, Problem, RecordingWriter,
+};
+use crate::relay::disk_sync::{Durable, SyncFigures};
+use crate::relay::event::{Log, RelayEvent};
+use crate::relay::memory::{Memory, Part};
+use crate::transport::certificates::is_for;
+use crate::transport::connection::{Connection, Until};
 
 mod disconnected_recordings;
 mod ended_recordings;

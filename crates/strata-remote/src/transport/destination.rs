@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::address::Address;
-use crate::certificates::{CertificateError, Certificates};
-use crate::folder_names::host_name;
-use crate::sender::Target;
+use crate::recording_folder::folder_names::host_name;
+use crate::transport::address::Address;
+use crate::transport::certificates::{CertificateError, Certificates};
+use crate::transport::target::Target;
 
 /// Default folders of this host's certificate: for all users, and for one user, below the home folder.
 const OF_ALL: &str = "/etc/strata/relay";

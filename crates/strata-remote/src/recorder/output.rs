@@ -15,8 +15,9 @@ use strata_relay::{
     METADATA_BYTES_MAX, REMOTE_VERSION,
 };
 
-use crate::relay_link::Link;
-use crate::sender::{Sender, Target};
+use crate::recorder::relay_link::Link;
+use crate::recorder::sender::Sender;
+use crate::transport::target::Target;
 
 /// Description of a recording in its first message.
 #[derive(Clone, Debug)]

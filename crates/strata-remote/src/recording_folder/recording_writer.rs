@@ -38,9 +38,11 @@ use strata_relay::{
     uuid_of, FromGuest, FromRecorder, Last, PacketBytes, Streams, METADATA_BYTES_MAX,
 };
 
-use crate::folder_names;
-use crate::host_clock::HostClock;
-use crate::recording_state::{this_boot, NextMark, Remembered, StateFiles, TraceLine};
+use crate::recording_folder::folder_names;
+use crate::recording_folder::host_clock::HostClock;
+use crate::recording_folder::recording_state::{
+    this_boot, NextMark, Remembered, StateFiles, TraceLine,
+};
 
 /// Prefix of the names of stream files, before the stream's number.
 pub(crate) const STREAMS: &str = "channel0";

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::shared_state::{Host, Registry, Shared};
 use super::{Relayd, FAILED, FREE_MIN};
-use crate::prometheus::{MetricKind, MetricsText};
+use crate::monitor::prometheus::{MetricKind, MetricsText};
 
 /// Longest duration of a sync that is no problem.
 const SYNC_MAX: Duration = Duration::from_secs(60);

@@ -18,11 +18,11 @@ use strata_collect::Directory;
 use strata_model::Uuid;
 use strata_relay::{Frames, FromRecorder, FromViewer, ToRecorder, ToViewer, Watch, VIEW_VERSION};
 
-use crate::connection::{Connection, Until};
-use crate::destination::{Destination, DestinationError};
-use crate::folder_names;
-use crate::recording_writer::{host_folder, FilesState, RecordingWriter};
-use crate::sender::{printable, Target};
+use crate::recording_folder::folder_names;
+use crate::recording_folder::recording_writer::{host_folder, FilesState, RecordingWriter};
+use crate::transport::connection::{Connection, Until};
+use crate::transport::destination::{Destination, DestinationError};
+use crate::transport::target::{printable, Target};
 
 /// Begin of the address of a recording at a relay.
 const SCHEME: &str = "net://";

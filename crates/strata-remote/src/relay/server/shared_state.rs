@@ -17,10 +17,10 @@ use strata_model::Uuid;
 use super::disconnected_recordings::DisconnectedRecordings;
 use super::limits::Limits;
 use super::wall_clock::WallClock;
-use crate::disk_sync::Durable;
-use crate::event::Log;
-use crate::memory::Memory;
-use crate::recording_writer::{ClosedRecording, RecordingWriter};
+use crate::recording_folder::recording_writer::{ClosedRecording, RecordingWriter};
+use crate::relay::disk_sync::Durable;
+use crate::relay::event::Log;
+use crate::relay::memory::Memory;
 
 /// Figures about recordings that have ended, for monitors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
+use crate::transport::accept_pause::pause_after;
+
 /// Longest request \[byte\]; the longest time for a request and its answer follows.
 const REQUEST_BYTES_MAX: usize = 4096;
 /// The most connections at the same time: the oldest one ends for the next.
@@ -15,8 +17,6 @@ const CONNECTIONS_MAX: usize = 64;
 const REQUEST: Duration = Duration::from_secs(2);
 /// Period at which the server checks whether it is to end.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
-/// Time after which a connection that could not be accepted is tried again.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,15 +140,6 @@ fn is_passing(error: &io::Error) -> bool {
     [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind())
 }
 
-/// Waits after a connection could not be accepted: where no file can be opened, it stays ready to be, and the next attempts
-/// would take a whole CPU. Returns at once if the connection only was gone.
-pub(crate) fn pause_after(error: &io::Error) {
-    let gone = [ErrorKind::WouldBlock, ErrorKind::ConnectionAborted, ErrorKind::Interrupted];
-    if !gone.contains(&error.kind()) {
-        std::thread::sleep(ACCEPT_PAUSE);
-    }
-}
-
 /// Returns the answer to a request that is complete.
 fn answer(request: &[u8], page: &dyn Fn(&str) -> Option<Page>) -> String {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
@@ -194,13 +185,6 @@ mod tests {
         // A request that is none may end with a reset.
         let _ = socket.read_to_string(&mut said);
         said
-    }
-
-    #[test]
-    fn accepting_pauses_only_where_it_would_fail_again() {
-        let begin = Instant::now();
-        pause_after(&io::Error::from(rustix::io::Errno::MFILE));
-        assert!(begin.elapsed() >= ACCEPT_PAUSE);
     }
 
     #[test]

@@ -10,12 +10,12 @@ use strata_model::Uuid;
 use strata_relay::{Frames, FromRecorder, FromViewer, ToViewer, Watch, VIEW_VERSION};
 
 use super::limits::ViewRights;
-use crate::certificates::is_for;
-use crate::connection::{Connection, Until};
-use crate::folder_messages::{find_recording, FolderMessages, Seen};
-use crate::folder_names;
-use crate::recording_state::recording_in;
-use crate::recording_writer::STREAMS_MAX;
+use crate::recording_folder::folder_messages::{find_recording, FolderMessages, Seen};
+use crate::recording_folder::folder_names;
+use crate::recording_folder::recording_state::recording_in;
+use crate::recording_folder::recording_writer::STREAMS_MAX;
+use crate::transport::certificates::is_for;
+use crate::transport::connection::{Connection, Until};
 
 /// The most viewers at the same time.
 const VIEWERS_MAX: u64 = 64;

@@ -42,10 +42,10 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use strata_ctf::packet::Header;
 
-use crate::event::{Log, RelayEvent};
-use crate::folder_names;
-use crate::http::pause_after;
-use crate::live_view::{LiveView, Next};
+use crate::recording_folder::folder_names;
+use crate::relay::event::{Log, RelayEvent};
+use crate::transport::accept_pause::pause_after;
+use crate::viewer::live_view::{LiveView, Next};
 
 /// Version of the protocol.
 const VERSION: (u32, u32) = (2, 4);

@@ -2,80 +2,25 @@
 //! connection breaks.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::time::{clock_gettime, ClockId};
-use rustls::pki_types::ServerName;
-use rustls::ClientConfig;
 use strata_relay::{
     CounterPair, Frames, FromGuest, FromRecorder, Open, ToRecorder, REMOTE_VERSION,
 };
 
-use crate::address::Address;
-use crate::backlog::Frame;
-use crate::connection::{Connection, Until};
-use crate::relay_link::Link;
+use crate::recorder::backlog::Frame;
+use crate::recorder::relay_link::Link;
+use crate::transport::connection::{Connection, Until};
+use crate::transport::target::{printable, Target, CONNECT};
 
-/// Longest time for the connection, its handshake and the first answer, each.
-const CONNECT: Duration = Duration::from_secs(5);
 /// Pauses between attempts to connect: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Longest silence of the relay, which asks for the time more often than that.
 const SILENCE: Duration = Duration::from_secs(30);
 /// The most bytes of a relay's messages that may be unread \[byte\].
 const FRAMES_MAX: usize = 1 << 20;
-
-/// A relay, with the configuration to talk to it.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// Address of the relay.
-    pub address: Address,
-    /// Configuration of TLS; `None` for plain text, which is allowed to this machine only.
-    pub tls: Option<Arc<ClientConfig>>,
-    /// Name of this host at the relay; `None` for its own host name.
-    pub host: Option<String>,
-    /// The most bytes that wait on the disk while the relay does not take them \[byte\]; `None`: only in memory.
-    pub spool: Option<u64>,
-}
-
-impl Target {
-    /// Connects to the first of the relay's addresses that answers.
-    ///
-    /// # Errors
-    /// None does, or it is another machine and there is no TLS.
-    pub(crate) fn connect(&self) -> io::Result<Connection> {
-        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-        for one in self.address.resolve()? {
-            let is_allowed = self.tls.is_some() || one.ip().is_loopback();
-            if !is_allowed {
-                last = io::Error::other(format!(
-                    "{} is another machine, and nothing is sent to other machines without TLS",
-                    one.ip()
-                ));
-                continue;
-            }
-            match self.connect_to(&one) {
-                Ok(connection) => return Ok(connection),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    fn connect_to(&self, address: &SocketAddr) -> io::Result<Connection> {
-        let socket = TcpStream::connect_timeout(address, CONNECT)?;
-        match &self.tls {
-            None => Connection::plain(socket),
-            Some(config) => {
-                let name = ServerName::try_from(self.address.host.clone());
-                let name = name.map_err(io::Error::other)?;
-                Connection::client(socket, Arc::clone(config), name)
-            }
-        }
-    }
-}
 
 /// Why a connection ended.
 enum End {
@@ -278,11 +223,6 @@ fn receive(connection: &mut Connection, frames: &mut Frames) -> io::Result<bool>
     }
 }
 
-/// Replaces control characters in a text of the relay, so that it is safe to print.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|one| if one.is_control() { '?' } else { one }).collect()
-}
-
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -297,7 +237,8 @@ mod tests {
     use strata_model::Uuid;
 
     use super::*;
-    use crate::output::{Recording, RemoteOutput};
+    use crate::recorder::output::{Recording, RemoteOutput};
+    use crate::transport::address::Address;
 
     const RECORDING: Uuid = Uuid([7; 16]);
 

@@ -48,10 +48,10 @@ use strata_ctf::read::Follow;
 
 use super::shared_state::{EndedFigures, Shared};
 use super::{bytes_below, Relayd};
-use crate::event::RelayEvent;
-use crate::folder_names;
-use crate::recording_state;
-use crate::recording_writer::DELIVERED;
+use crate::recording_folder::folder_names;
+use crate::recording_folder::recording_state;
+use crate::recording_folder::recording_writer::DELIVERED;
+use crate::relay::event::RelayEvent;
 
 const REMOVED: &str = ".strata-removed-";
 const DELIVERING: &str = ".strata-delivering";
@@ -463,7 +463,7 @@ fn folders_in(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Limits;
+    use crate::relay::server::Limits;
     use crate::testing::Scratch;
 
     /// Makes the folder of a recording with 1,000 bytes.
@@ -551,7 +551,7 @@ mod tests {
         archiver.scan(now, wall);
         assert_eq!(archiver.jobs.len(), 1);
         let socket = std::net::TcpStream::connect(relayd.address().unwrap()).unwrap();
-        let connected = crate::server::Connected { socket, waiting_since: None };
+        let connected = crate::relay::server::Connected { socket, waiting_since: None };
         relayd.shared.registry().recorders.insert(("box".to_owned(), uuid), connected);
         finish_jobs(&mut archiver, now);
         let rules = KeepRules { size: Some(0), ..KeepRules::default() };

@@ -24,9 +24,9 @@ use strata_ctf::progress_mark::{self, ProgressMark};
 use strata_ctf::read::Follow;
 use strata_relay::{FromGuest, FromRecorder, PacketBytes, FRAME_BYTES_MAX};
 
-use crate::folder_names::is_session;
-use crate::recording_state::{is_recording, lines_file, trace_lines, TraceLine};
-use crate::recording_writer::STREAMS;
+use crate::recording_folder::folder_names::is_session;
+use crate::recording_folder::recording_state::{is_recording, lines_file, trace_lines, TraceLine};
+use crate::recording_folder::recording_writer::STREAMS;
 
 /// The most packets of one stream in one look, and the most bytes of all: then the next look follows at once.
 const PACKETS_MAX: usize = 64;

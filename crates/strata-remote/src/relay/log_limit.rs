@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::event::RelayEvent;
+use crate::relay::event::RelayEvent;
 
 /// Period of counts.
 const PERIOD: Duration = Duration::from_secs(60);

@@ -1,0 +1,30 @@
+//! The pause after a connection that could not be accepted.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+/// Time after which a connection that could not be accepted is tried again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Waits after a connection could not be accepted: where no file can be opened, it stays ready to be, and the next attempts
+/// would take a whole CPU. Returns at once if the connection only was gone.
+pub(crate) fn pause_after(error: &io::Error) {
+    let gone = [ErrorKind::WouldBlock, ErrorKind::ConnectionAborted, ErrorKind::Interrupted];
+    if !gone.contains(&error.kind()) {
+        std::thread::sleep(ACCEPT_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn accepting_pauses_only_where_it_would_fail_again() {
+        let begin = Instant::now();
+        pause_after(&io::Error::from(rustix::io::Errno::MFILE));
+        assert!(begin.elapsed() >= ACCEPT_PAUSE);
+    }
+}
