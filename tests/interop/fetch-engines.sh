@@ -11,7 +11,7 @@ flock 9
 # Python itself is elsewhere, and may have been in a folder that is gone.
 if [[ $(cat "$folder/complete" 2>/dev/null) != "$wanted" ]] || ! "$folder/bin/python3" -c '' 2>/dev/null; then
 	rm -rf "$folder"
-	python3 -m venv "$folder" >&2 || exit 1
+	/usr/bin/python3 -m venv "$folder" >&2 || exit 1
 	# shellcheck disable=SC2086
 	"$folder/bin/pip" install --quiet --only-binary :all: $wanted >&2 || exit 1
 	echo "$wanted" >"$folder/complete"

@@ -11,7 +11,7 @@ exec 9>build/postgresql.lock
 flock 9
 if [[ $(cat "$folder/complete" 2>/dev/null) != "$wanted" ]]; then
 	rm -rf "$folder"
-	python3 -m venv "$folder.tools" >&2 || exit 1
+	/usr/bin/python3 -m venv "$folder.tools" >&2 || exit 1
 	# Its programs need no Python, so that it may be for another one than this machine has.
 	"$folder.tools/bin/pip" install --quiet --only-binary :all: --no-deps --target "$folder" --platform manylinux2014_x86_64 \
 		--implementation cp --python-version 3.12 --abi cp312 "$wanted" >&2 || exit 1
