@@ -452,6 +452,11 @@ mod tests {
             command.envs(value.map(|value| ("LD_PRELOAD_OF_NOBODY", value)));
             command.envs(value.map(|value| ("LD_PRELOAD", format!("/nowhere/{value}"))));
             let mut child = command.spawn().unwrap();
+            // spawn() returns before the kernel has noted where the new program's environment is.
+            let environment = format!("/proc/{}/environ", child.id());
+            while value.is_some() && std::fs::read(&environment).unwrap().is_empty() {
+                std::thread::yield_now();
+            }
             let seen = look_at(child.id(), object);
             child.kill().unwrap();
             child.wait().unwrap();
