@@ -260,6 +260,23 @@ fn record_of_a_running_process_for_a_time_leaves_it_running() {
 }
 
 #[test]
+fn process_that_becomes_one_with_tracepoints_is_not_said_to_have_none() {
+    let become_it = output("becomes-it");
+    let script = format!(r#"{}; exec "$0" run 2"#, until(&become_it));
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).arg(program("ticker")).stdout(Stdio::null());
+    let shell = Ticker(command.spawn().unwrap());
+    let plan = plan(Vec::new(), vec![shell.0.id()]);
+    let report = recorded_until("becomes", plan, &mut |progress| {
+        // The first progress is reported after the first search.
+        std::fs::write(&become_it, "").unwrap();
+        progress.records > 10
+    });
+    std::fs::remove_file(&become_it).unwrap();
+    assert!(report.counts().records > 10 && report.not_reached.is_empty(), "{report:?}");
+}
+
+#[test]
 fn record_that_fails_waits_for_its_command() {
     let (folder, begun, failed) = (output("fails"), output("fails-begun"), output("fails-failed"));
     let script = format!(

@@ -109,6 +109,8 @@ pub(crate) struct Reasons {
     said: HashSet<u64>,
     /// Number of reasons that were not kept.
     more: u64,
+    /// For processes that had no tracepoints when they were looked at, that reason.
+    without_tracepoints: HashMap<u32, String>,
 }
 
 impl Reasons {
@@ -123,6 +125,21 @@ impl Reasons {
             self.kept.push(one);
         } else {
             self.count_more();
+        }
+    }
+
+    /// Adds a process that has no tracepoints so far. It may get some, for example by executing another program.
+    pub(crate) fn add_without_tracepoints(&mut self, one: NotReached) {
+        if self.kept.len() < REASONS_MAX {
+            self.without_tracepoints.insert(one.pid, one.reason.clone());
+        }
+        self.add(one);
+    }
+
+    /// Removes the reason of a process without tracepoints, since it is recorded now.
+    pub(crate) fn has_tracepoints(&mut self, pid: u32) {
+        if let Some(reason) = self.without_tracepoints.remove(&pid) {
+            self.forget(&NotReached { pid, name: String::new(), reason });
         }
     }
 

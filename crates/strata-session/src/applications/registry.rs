@@ -827,6 +827,7 @@ impl Registry {
             traced.warn(self.why_late(traced.application(), age));
         }
         self.known.begin(traced.application().inode());
+        lock(&self.found.not_reached).has_tracepoints(traced.application().pid());
         self.shared.process_came();
         if is_outdated {
             self.replace_soon(&traced);
@@ -964,6 +965,10 @@ impl Registry {
     fn unreached(&mut self, error: &Error) {
         match error {
             Error::NotInstrumented { .. } if self.plain_too => {}
+            Error::NotInstrumented { pid, .. } => {
+                let one = NotReached { pid: *pid, name: String::new(), reason: error.to_string() };
+                lock(&self.found.not_reached).add_without_tracepoints(one);
+            }
             // The report has the same form as that of a search.
             Error::Refused { pid, name, reason } => {
                 self.not_reached(*pid, name.clone(), reason.clone());
