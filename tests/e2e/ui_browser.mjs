@@ -53,6 +53,17 @@ const keys = (name, times) =>
 			await page.keyboard.press(name);
 		}
 	});
+/** A key with AltGr, which browsers on Windows say is Ctrl and Alt as well. */
+const altGraph = (code, character) =>
+	step(() =>
+		page.evaluate(
+			([code, key]) => {
+				const pressed = { code, key, modifierAltGraph: true, ctrlKey: true, altKey: true, bubbles: true, cancelable: true };
+				document.body.dispatchEvent(new KeyboardEvent("keydown", pressed));
+			},
+			[code, character],
+		),
+	);
 const hash = () => page.evaluate(() => location.hash);
 const range = async () => {
 	const found = /t=(-?\d+)-(-?\d+)/.exec(await hash());
@@ -295,6 +306,7 @@ async function controls() {
 	await page.locator("input[type=search]").blur();
 
 	// ---- select ----
+	const overviewX = (share) => plot.x + plot.width * share;
 	const dragged = async () => {
 		await page.mouse.move(600, 400);
 		await page.mouse.down();
@@ -302,6 +314,51 @@ async function controls() {
 		await step(() => page.mouse.up());
 	};
 	await dragged();
+	await page.locator(".panel table tbody tr").nth(3).waitFor();
+	// ---- a drag that does not end as it began ----
+	const selectedBefore = await selected();
+	const beginDrag = async () => {
+		await page.mouse.move(650, 300);
+		await page.mouse.down();
+		await step(() => page.mouse.move(700, 310, { steps: 2 }));
+	};
+	await beginDrag();
+	await key("Escape");
+	await step(() => page.mouse.move(800, 310));
+	await step(() => page.mouse.up());
+	assert.deepEqual(await selected(), selectedBefore, "Escape brings back what was selected before the drag");
+	assert.ok(await panel.isVisible(), "Escape ends the drag only");
+	await beginDrag();
+	await page.evaluate(() => [...document.querySelectorAll(".plot")].at(-1).releasePointerCapture(1));
+	await step(() => page.mouse.move(800, 310));
+	const kept = await selected();
+	assert.notDeepEqual(kept, selectedBefore, "what is selected when the pointer is taken away stays");
+	await step(() => page.mouse.move(900, 310));
+	await step(() => page.mouse.up());
+	assert.deepEqual(await selected(), kept, "a pointer that was taken away drags no more");
+	await beginDrag();
+	await step(() => page.mouse.move(-60, 310));
+	await step(() => page.mouse.up());
+	assert.equal((await selected())[0], (await range())[0], "a drag that leaves the window selects what is in view");
+	await page.mouse.move(overviewX(0.5), 60);
+	await page.mouse.down();
+	await step(() => page.mouse.move(overviewX(0.6), 60));
+	await key("Escape");
+	assert.equal(await page.locator(".dragged").count(), 0, "Escape ends a drag over the overview");
+	const shownBefore = await range();
+	await step(() => page.mouse.up());
+	assert.deepEqual(await range(), shownBefore, "a drag that is given up shows nothing else");
+	await dragged();
+	// ---- tabs by keys ----
+	const tab = () => page.evaluate(() => [document.activeElement.textContent, document.querySelector("[role=tab][aria-selected=true]").textContent]);
+	await page.getByRole("tab", { selected: true }).focus();
+	for (const [name, text] of [["ArrowRight", "Events"], ["ArrowRight", "Details"], ["ArrowLeft", "Events"], ["Home", "Details"], ["End", "Events"]]) {
+		await key(name);
+		assert.deepEqual(await tab(), [text, text], `${name} goes to a tab and shows its panel`);
+	}
+	assert.deepEqual(await page.locator("[role=tab]").evaluateAll((all) => all.map((it) => it.tabIndex)), [-1, -1, 0], "Tab leads to the tab that is shown");
+	assert.deepEqual(await range(), shownBefore, "keys of tabs do not move the picture");
+	await key("ArrowLeft");
 	await page.locator(".panel table tbody tr").nth(3).waitFor();
 	assert.match(await hash(), /s=\d+-\d+/, "what is selected stands in the address");
 	await accessible("a selection");
@@ -374,8 +431,12 @@ async function controls() {
 	await key("]");
 	const hit = await range();
 	await inPanel("1 of 2 in the trace");
-	await key("]");
-	assert.notDeepEqual(await range(), hit, "] goes to the next hit, however near it is");
+	// On a German keyboard ] is made of 9, and a special letter of W, which is not the W that zooms.
+	await altGraph("Digit9", "]");
+	const secondHit = await range();
+	assert.notDeepEqual(secondHit, hit, "] goes to the next hit, however near it is");
+	await altGraph("KeyW", "ł");
+	assert.deepEqual(await range(), secondHit, "a letter that AltGr makes is not the key where it is");
 	await inPanel("2 of 2 in the trace");
 	await key("[");
 	assert.deepEqual(await range(), hit, "[ goes back to the one before");
@@ -400,6 +461,18 @@ async function controls() {
 		assert.ok((await hash()).includes(word), `${word} is in the address that was opened`);
 	}
 	await step(() => page.fill("input[type=search]", ""));
+
+	// ---- the wheel over the names scrolls the rows ----
+	await page.locator("input[type=search]").blur();
+	await key("Escape");
+	assert.equal(await panel.count(), 0);
+	await step(() => page.setViewportSize({ width: 1600, height: 400 }));
+	const unscrolled = await firstRow();
+	await page.mouse.move(100, 250);
+	await page.mouse.wheel(0, 60);
+	await page.waitForFunction((top) => document.querySelector(".name").getBoundingClientRect().top !== top, unscrolled);
+	await page.mouse.wheel(0, -60);
+	await page.waitForFunction((top) => document.querySelector(".name").getBoundingClientRect().top === top, unscrolled);
 
 	// ---- all of it fits, and has a name ----
 	for (const width of [700, 1280, 3840]) {

@@ -11,8 +11,7 @@
 //
 // - From a point to what is there: `timeAt` (through the folds of the axis), `bandAt` (the row), `itemUnder` (the slice, by its
 //   tile). Of two traces that are compared, the second one's times are moved by `state.shiftOf`.
-// - A drag (`Drag`) moves the picture, or selects a time whose ends snap to ends of slices. It is a click until the pointer
-//   has moved `DRAG` pixels.
+// - A drag (`Drag` of pointer.ts) moves the picture, or selects a time whose ends snap to ends of slices.
 // - Whatever can be done by the mouse can be done by keys; the names of rows are buttons, so that a screen reader has them.
 //
 // The last lines start it: on a saved page the trace is in the document (`SavedApi`), otherwise the server is asked, with the
@@ -22,12 +21,13 @@ import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Drawing, type Picture } from "./draw";
 import { Help } from "./help";
-import { takesKey, takesText } from "./key_targets";
+import { namesOfKey, takesKey, takesText } from "./key_targets";
 import { Drawer } from "./panels";
 import { SideName } from "./parts";
 import { fits, isUnknown, type Row, rowAt } from "./track_rows";
 import { PairApi, sideOf } from "./trace_pair";
 import type { Api, Meta } from "./api";
+import { Drag, turnOf } from "./pointer";
 import { SavedApi } from "./saved_page";
 import { longTime } from "./folds";
 import { Hints, stepsDone } from "./hints";
@@ -37,19 +37,8 @@ import { itemAt } from "./tile";
 import { count, joined, length, levelOf, since, tileWidth, timeOfDay } from "./time";
 import { OverviewTip, Tip } from "./tips";
 
-/** How far a pointer moves before it is a drag [px]. */
-const DRAG = 4;
 /** Ends of slices that are so near hold what is dragged [px]. */
 const SNAP = 6;
-
-interface Drag {
-	x: number;
-	y: number;
-	time: number;
-	isPan: boolean;
-	isMoved: boolean;
-	pointer: number;
-}
 
 /** A canvas as large as its place, with a pixel for each of the screen's. */
 function context(canvas: HTMLCanvasElement | null): [CanvasRenderingContext2D, number, number] | undefined {
@@ -98,8 +87,10 @@ function Page({ api }: { api: Api }) {
 	const ruler = useRef<HTMLCanvasElement>(null);
 	const tracks = useRef<HTMLCanvasElement>(null);
 	const plot = useRef<HTMLDivElement>(null);
+	const rowNames = useRef<HTMLElement>(null);
 	const searchBox = useRef<HTMLInputElement>(null);
 	const drag = useRef<Drag | undefined>(undefined);
+	const overviewDrag = useRef<{ x: number; time: number } | undefined>(undefined);
 	const [pointer, setPointer] = useState<{ x: number; y: number } | undefined>(undefined);
 	const [overviewAt, setOverviewAt] = useState<number | undefined>(undefined);
 
@@ -244,14 +235,10 @@ function Page({ api }: { api: Api }) {
 				}
 				return;
 			}
-			// AltGr makes characters, on some keyboards [ and ].
-			const isAltGraph = event.getModifierState("AltGraph");
-			if ((event.ctrlKey || event.metaKey || event.altKey) && !isAltGraph) {
-				return;
-			}
+			const names = namesOfKey(event);
 			// There is nothing yet that keys could change, or the list of keys is above it: what is behind a dialog takes none.
 			const isBehind = state.help && event.key !== "Escape" && event.key !== "?";
-			if (!state.meta || isBehind || (!event.shiftKey && takesKey(event.target, event.key))) {
+			if (names.length === 0 || !state.meta || isBehind || (!event.shiftKey && takesKey(event.target, event.key))) {
 				return;
 			}
 			const at = pointer ? timeAt(pointer.x) : undefined;
@@ -270,7 +257,9 @@ function Page({ api }: { api: Api }) {
 				Backspace: () => state.back(),
 				KeyE: () => state.setTab("events"),
 				Escape: () => {
-					if (state.help) {
+					if (giveUp()) {
+						// A drag is what is going on.
+					} else if (state.help) {
 						state.showHelp(false);
 					} else if (state.tab) {
 						state.setTab(undefined);
@@ -280,9 +269,7 @@ function Page({ api }: { api: Api }) {
 						state.pick([...state.choice.picked], false);
 					}
 				},
-			};
-			// Letters by their place on the keyboard; what has another place elsewhere by what it is.
-			const characters: Record<string, () => void> = {
+				// Those above by their place on the keyboard; what has another place elsewhere by what it is.
 				c: () => state.setOnlyMine(!state.isOnlyMine),
 				o: () => state.arrange((it) => it.focusOn(it.focus === "" ? state.process : "")),
 				h: () => state.arrange((it) => (event.shiftKey ? it.showAll() : it.hide(state.process))),
@@ -305,7 +292,7 @@ function Page({ api }: { api: Api }) {
 				z: () => state.setFolding(state.folds.all.length === 0),
 				"?": () => state.showHelp(!state.help),
 			};
-			const act = (isAltGraph ? undefined : keys[event.code]) ?? characters[event.key.toLowerCase()];
+			const act = names.map((name) => keys[name]).find((it) => it !== undefined);
 			if (act) {
 				event.preventDefault();
 				act();
@@ -320,21 +307,27 @@ function Page({ api }: { api: Api }) {
 	// biome-ignore-start lint/correctness/useExhaustiveDependencies: timeAt and width ask state and plot, which stay the same
 	const isKnown = state.meta !== undefined;
 	useEffect(() => {
-		const place = plot.current;
+		// Over the names, no time is under the pointer.
 		const turned = (event: WheelEvent) => {
 			event.preventDefault();
-			const scale = event.deltaMode === 1 ? 20 : 1;
-			const [dx, dy] = [event.deltaX * scale, event.deltaY * scale];
-			if (event.ctrlKey) {
-				state.zoom(Math.exp(Math.max(Math.min(dy, 60), -60) * 0.008), timeAt(event.offsetX));
-			} else if (event.shiftKey || Math.abs(dx) > Math.abs(dy)) {
-				state.pan((dx || dy) / width());
+			const turn = turnOf(event, state.height);
+			if ("zoom" in turn) {
+				state.zoom(turn.zoom, event.currentTarget === plot.current ? timeAt(event.offsetX) : undefined);
+			} else if ("panPixels" in turn) {
+				state.pan(turn.panPixels / width());
 			} else {
-				state.scrollTo(state.scroll + dy);
+				state.scrollTo(state.scroll + turn.scrollPixels);
 			}
 		};
-		place?.addEventListener("wheel", turned, { passive: false });
-		return () => place?.removeEventListener("wheel", turned);
+		const places = [plot.current, rowNames.current];
+		for (const place of places) {
+			place?.addEventListener("wheel", turned, { passive: false });
+		}
+		return () => {
+			for (const place of places) {
+				place?.removeEventListener("wheel", turned);
+			}
+		};
 	}, [state, isKnown]);
 	// biome-ignore-end lint/correctness/useExhaustiveDependencies: as above
 
@@ -391,26 +384,21 @@ function Page({ api }: { api: Api }) {
 		}
 		plot.current?.setPointerCapture(event.pointerId);
 		const isPan = event.shiftKey || event.button === 1;
-		drag.current = { x, y, time: snapped(x, y, event.altKey), isPan, isMoved: false, pointer: event.pointerId };
+		drag.current = new Drag(x, y, snapped(x, y, event.altKey), isPan, state.selection);
 	};
 
 	const moved = (event: PointerEvent) => {
 		const { x, y } = where(event);
-		const of = drag.current;
 		setPointer({ x, y });
-		if (!of || (!of.isMoved && Math.abs(x - of.x) < DRAG && Math.abs(y - of.y) < DRAG)) {
-			return;
+		const move = drag.current?.move(x, y);
+		if (move && "panX" in move) {
+			state.pan(move.panX / width());
+			state.scrollTo(state.scroll + move.panY);
+		} else if (move) {
+			// What is selected is in view, wherever the pointer is.
+			const time = snapped(Math.min(Math.max(x, 0), width()), y, event.altKey);
+			state.select({ from: Math.min(move.selectFrom, time), to: Math.max(move.selectFrom, time) }, false);
 		}
-		of.isMoved = true;
-		if (of.isPan) {
-			state.pan((of.x - x) / width());
-			state.scrollTo(state.scroll + of.y - y);
-			of.x = x;
-			of.y = y;
-			return;
-		}
-		const time = snapped(x, y, event.altKey);
-		state.select({ from: Math.min(of.time, time), to: Math.max(of.time, time) }, false);
 	};
 
 	const up = (event: PointerEvent) => {
@@ -420,7 +408,7 @@ function Page({ api }: { api: Api }) {
 		if (!of || of.isPan) {
 			return;
 		}
-		if (of.isMoved) {
+		if (of.hasSelected) {
 			const range = state.selection;
 			state.select(range && range.to > range.from ? range : undefined, true);
 			return;
@@ -432,13 +420,24 @@ function Page({ api }: { api: Api }) {
 		}
 	};
 
-	/** The browser has taken the pointer over, as for a gesture: what is selected by then stays. */
+	/** The browser has taken the pointer away, as for a gesture: what is selected by then stays. After `up` there is no drag. */
 	const cancelled = () => {
 		const of = drag.current;
 		drag.current = undefined;
-		if (of?.isMoved && !of.isPan) {
+		if (of?.hasSelected) {
 			state.select(state.selection, true);
 		}
+	};
+
+	/** Ends a drag without what it was for: what was selected before it is selected again. Returns whether there was one. */
+	const giveUp = () => {
+		const of = drag.current;
+		const isAny = of !== undefined || overviewDrag.current !== undefined;
+		drag.current = overviewDrag.current = undefined;
+		if (of?.hasSelected) {
+			state.select(of.before, true);
+		}
+		return isAny;
 	};
 
 	const twice = () => {
@@ -448,7 +447,6 @@ function Page({ api }: { api: Api }) {
 		}
 	};
 
-	const overviewDrag = useRef<{ x: number; time: number } | undefined>(undefined);
 	const overviewTime = (event: PointerEvent) => {
 		const box = overview.current?.getBoundingClientRect();
 		const share = (event.clientX - (box?.left ?? 0)) / (box?.width ?? 1);
@@ -626,6 +624,9 @@ function Page({ api }: { api: Api }) {
 				onPointerCancel={() => {
 					overviewDrag.current = undefined;
 				}}
+				onLostPointerCapture={() => {
+					overviewDrag.current = undefined;
+				}}
 				onPointerLeave={() => setOverviewAt(undefined)}
 			>
 				<canvas ref={overview} />
@@ -657,7 +658,7 @@ function Page({ api }: { api: Api }) {
 					</button>
 				))}
 			</div>
-			<nav class="names" aria-label="Processes and threads">
+			<nav ref={rowNames} class="names" aria-label="Processes and threads">
 				{isNothing && (
 					<div class="nothing" role="status">
 						<p>
@@ -694,6 +695,7 @@ function Page({ api }: { api: Api }) {
 				onPointerMove={moved}
 				onPointerUp={up}
 				onPointerCancel={cancelled}
+				onLostPointerCapture={cancelled}
 				onPointerLeave={() => setPointer(undefined)}
 				onDblClick={twice}
 			>

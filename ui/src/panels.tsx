@@ -18,6 +18,7 @@ import type { ComponentChildren } from "preact";
 import type { Change, EventRecord, Frame, Path, Slice } from "./api";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Events } from "./events_panel";
+import { stepInTabs } from "./key_targets";
 import { Go, Picked, SideName, Sides, value } from "./parts";
 import { boxes, frameAt, unfolded } from "./flame";
 import { sideOf } from "./trace_pair";
@@ -81,6 +82,16 @@ export function Drawer({ state }: { state: State }) {
 		events: "Events",
 		diff: "What became slower",
 	} as const;
+	const stepTabs = (event: KeyboardEvent, at: number) => {
+		const hasModifier = event.ctrlKey || event.altKey || event.metaKey || event.shiftKey;
+		const to = hasModifier ? undefined : stepInTabs(event.key, at, tabs.length);
+		const one = to === undefined ? undefined : tabs[to];
+		if (one) {
+			event.preventDefault();
+			state.setTab(one);
+			document.getElementById(`tab-${one}`)?.focus();
+		}
+	};
 	const tabs = (["details", "selection", "events", "diff"] as const).filter((one) => one !== "diff" || state.isPair);
 	return (
 		<section class="drawer" aria-label="Details" style={{ "--drawer": `${height}px` }}>
@@ -101,7 +112,7 @@ export function Drawer({ state }: { state: State }) {
 				onPointerUp={() => {
 					drag.current = undefined;
 				}}
-				onPointerCancel={() => {
+				onLostPointerCapture={() => {
 					drag.current = undefined;
 				}}
 				onKeyDown={(event) => {
@@ -115,13 +126,17 @@ export function Drawer({ state }: { state: State }) {
 			/>
 			<div class="tabbar">
 				<div class="tabs" role="tablist">
-					{tabs.map((one) => (
+					{tabs.map((one, at) => (
 						<button
 							key={one}
+							id={`tab-${one}`}
 							type="button"
 							role="tab"
 							aria-selected={one === tab}
+							aria-controls="panel"
+							tabIndex={one === tab ? 0 : -1}
 							onClick={() => state.setTab(one)}
+							onKeyDown={(event) => stepTabs(event, at)}
 						>
 							{names[one]}
 						</button>
@@ -132,7 +147,7 @@ export function Drawer({ state }: { state: State }) {
 				</button>
 			</div>
 			{/* biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll what is longer than the panel, also where it has no control */}
-			<div class="panel" role="tabpanel" tabIndex={0}>
+			<div id="panel" class="panel" role="tabpanel" aria-labelledby={`tab-${tab}`} tabIndex={0}>
 				{tab === "details" && <Details state={state} />}
 				{tab === "selection" && <Selection state={state} />}
 				{tab === "events" && <Events state={state} />}

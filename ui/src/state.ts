@@ -21,6 +21,7 @@ import { type Api, type EventRecord, type Meta, NoAnswer, type Overview, type Pa
 import { hashOf, viewOf } from "./address";
 import { EventList } from "./event_list";
 import { Hits } from "./hits";
+import { Questions } from "./questions";
 import { isGone, whatToDo } from "./server_gone";
 import { Folds, foldsOf } from "./folds";
 import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./trace_pair";
@@ -125,14 +126,14 @@ export class State {
 	private later = 0;
 	private following: ReturnType<typeof setTimeout> | undefined;
 	private noting: ReturnType<typeof setTimeout> | undefined;
-	/** Answers for panels that are still to come. */
-	private asking = 0;
+	private readonly questions: Questions;
 	isFetchingNames = false;
 
 	constructor(
 		readonly api: Api,
 		private readonly changed: () => void,
 	) {
+		this.questions = new Questions(changed);
 		this.tiles = new Tiles(this.api, (error) => {
 			if (error) {
 				this.fail(error);
@@ -438,7 +439,7 @@ export class State {
 	async alignBy(filter: string): Promise<void> {
 		const moments: number[] = [];
 		for (const side of [0, 1] as const) {
-			const { lines, cut } = await this.api.events(this.bounds.from, this.bounds.to, 1, filter, side);
+			const { lines, cut } = await this.questions.counted(this.api.events(this.bounds.from, this.bounds.to, 1, filter, side));
 			const first = recordsOf(lines)[0];
 			if (!first) {
 				const name = side === 0 ? "A" : "B";
@@ -474,7 +475,7 @@ export class State {
 		this.compared = compared;
 		this.changed();
 		try {
-			compared.diff = await this.api.diff(compared.range.from, compared.range.to, this.shift);
+			compared.diff = await this.questions.counted(this.api.diff(compared.range.from, compared.range.to, this.shift));
 		} catch (error) {
 			this.notice(error);
 			compared.error = (error as Error).message;
@@ -668,9 +669,8 @@ export class State {
 
 	async choose(track: number, time: number): Promise<void> {
 		const of = ++this.choices;
-		this.asking++;
 		try {
-			const slice = await this.api.slice(track, time);
+			const slice = await this.questions.counted(this.api.slice(track, time));
 			if (of !== this.choices) {
 				return;
 			}
@@ -684,10 +684,8 @@ export class State {
 			this.toAddress();
 		} catch (error) {
 			this.fail(error);
-		} finally {
-			this.asking--;
-			this.changed();
 		}
+		this.changed();
 	}
 
 	/** Draws the critical path of the slice that is looked at, or takes it away. */
@@ -698,7 +696,7 @@ export class State {
 		const of = this.paths;
 		try {
 			if (!isShown && slice && slice.to > slice.from) {
-				const path = await this.api.path(slice.track, slice.from, slice.to);
+				const path = await this.questions.counted(this.api.path(slice.track, slice.from, slice.to));
 				// Another slice may be looked at by now.
 				if (of !== this.paths) {
 					return;
@@ -751,13 +749,17 @@ export class State {
 		return this.selection ?? this.range;
 	}
 
-	/** Whether a panel is still to show what it is of. */
+	/** Whether something is still to be shown that was asked for. */
 	get isAsking(): boolean {
-		return this.asking > 0 || this.following !== undefined || this.list.isAsking;
+		return this.questions.areOpen || this.following !== undefined || this.list.isAsking;
 	}
 
-	async refresh(): Promise<void> {
-		this.asking++;
+	/** Has the panel that is shown be of what is asked for now. */
+	refresh(): Promise<void> {
+		return this.questions.counted(this.fillPanel());
+	}
+
+	private async fillPanel(): Promise<void> {
 		try {
 			if (this.tab === "selection") {
 				const [{ from, to }, { picked }] = [this.asked, this.choice];
@@ -786,8 +788,6 @@ export class State {
 			this.sumsOf = "";
 			this.fail(error);
 		}
-		this.asking--;
-		this.changed();
 	}
 
 	/** Lists the records again, at the place where the list is. */
@@ -818,7 +818,7 @@ export class State {
 		const range = { ...this.asked };
 		let text: string;
 		try {
-			text = await this.api.report(name, range.from, range.to, this.side);
+			text = await this.questions.counted(this.api.report(name, range.from, range.to, this.side));
 		} catch (error) {
 			this.notice(error);
 			text = (error as Error).message;
@@ -846,7 +846,7 @@ export class State {
 			try {
 				const side = this.side;
 				const of = this.hits.searches;
-				const { lines, cut } = await this.api.events(this.bounds.from, this.bounds.to, HITS, filter, side);
+				const { lines, cut } = await this.questions.counted(this.api.events(this.bounds.from, this.bounds.to, HITS, filter, side));
 				if (of === this.hits.searches) {
 					this.hits.times = recordsOf(lines).map((it) => this.moment(it, side));
 					this.hits.isCut = cut;

@@ -318,3 +318,26 @@ test("a page waits for the first trace, and for the first record, before it show
 	assert.equal(seen[seen.length - 1], "1100-1200 word");
 	assert.match(location.hash, /t=1100-1200/);
 });
+
+test("the page is not ready until what was asked for is here", async () => {
+	location.hash = "";
+	const api = new Late();
+	let drawn: boolean[] = [];
+	const state: State = new State(api, () => drawn.push(state.isAsking));
+	const meta = { from: 0, to: 1000, base: "0", records: 1, live: false, done: true };
+	state.meta = meta as unknown as NonNullable<typeof state.meta>;
+	state.bounds = state.range = { from: 0, to: 1000 };
+	const slice = { track: 7, from: 100, to: 200, records: [] };
+	/** The question is said to be open when it is asked, and no more when it is answered. */
+	const counted = async (ask: () => unknown, what: string, answer: unknown) => {
+		drawn = [];
+		void ask();
+		assert.deepEqual([drawn.at(-1), state.isAsking], [true, true], `${what} is asked, and the page says that it is ready`);
+		await api.answer(what, answer);
+		assert.deepEqual([drawn.at(-1), state.isAsking], [false, false], `${what} is answered`);
+	};
+	await counted(() => state.choose(7, 150), "slice 7", slice);
+	await counted(() => state.why(), "path 7", { steps: [], from: 100, to: 200, cut: false });
+	await counted(() => state.find("one"), "one of 0", lines(5));
+	await counted(() => state.runReport("summary"), "summary of 0 from 0", "text");
+});
