@@ -41,6 +41,7 @@
 //! viewer/                     the viewer's side
 //!   live_view.rs              a recording as a viewer sees it, while it grows
 //!   lttng_live.rs             LTTng's live protocol
+//!   private_copy.rs           a folder for the copy of a trace, which goes with the command
 //!   remote_view.rs            a copy of a recording at a relay, which grows with it
 //!
 //! monitor/                    figures for monitors
@@ -75,4 +76,5 @@ pub use transport::certificates::{make as make_certificates, CertificateError, C
 pub use transport::destination::{Destination, DestinationError};
 pub use transport::target::Target;
 pub use viewer::lttng_live::{live_answers, ViewerServer};
+pub use viewer::private_copy::PrivateCopy;
 pub use viewer::remote_view::{RemoteView, ViewAddress};

@@ -2,4 +2,5 @@
 
 pub(crate) mod live_view;
 pub(crate) mod lttng_live;
+pub(crate) mod private_copy;
 pub(crate) mod remote_view;

@@ -7,13 +7,11 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{flock, FlockOperation};
 use strata_collect::Directory;
 use strata_model::Uuid;
 use strata_relay::{Frames, FromRecorder, FromViewer, ToRecorder, ToViewer, Watch, VIEW_VERSION};
@@ -23,6 +21,7 @@ use crate::recording_folder::recording_writer::{host_folder, FilesState, Recordi
 use crate::transport::connection::{Connection, Until};
 use crate::transport::destination::{Destination, DestinationError};
 use crate::transport::target::{printable, Target};
+use crate::viewer::private_copy::PrivateCopy;
 
 /// Begin of the address of a recording at a relay.
 const SCHEME: &str = "net://";
@@ -135,9 +134,7 @@ impl Shared {
 /// A recording at a relay that is followed.
 #[derive(Debug)]
 pub struct RemoteView {
-    copy: PathBuf,
-    /// The locked folder of the copy: another view removes copies that nobody has locked.
-    _lock: File,
+    _copy: PrivateCopy,
     shared: Arc<Shared>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -157,22 +154,19 @@ impl RemoteView {
         above: &Path,
         free: fn(&Path) -> Option<u64>,
     ) -> io::Result<RemoteView> {
-        remove_abandoned(above);
-        let copy = create_private(above)?;
-        let lock = File::open(&copy)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let copy = PrivateCopy::make(above)?;
         let shared = Arc::new(Shared::default());
         let receiver = Receiver {
             shared: Arc::clone(&shared),
             target,
             address: address.clone(),
-            copy: copy.clone(),
+            copy: copy.path().to_owned(),
             received: None,
             free,
             looked_bytes: None,
         };
         let thread = std::thread::Builder::new().name("strata-view".to_owned());
-        let mut view = RemoteView { copy, _lock: lock, shared, thread: None };
+        let mut view = RemoteView { _copy: copy, shared, thread: None };
         view.thread = Some(thread.spawn(move || receiver.run())?);
         Ok(view)
     }
@@ -218,7 +212,6 @@ impl Drop for RemoteView {
             // A thread that has panicked has said so.
             let _ = thread.join();
         }
-        let _ = std::fs::remove_dir_all(&self.copy);
     }
 }
 
@@ -226,41 +219,6 @@ impl Drop for RemoteView {
 fn free_bytes(folder: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(folder).ok()?;
     Some(about.f_bavail.saturating_mul(about.f_frsize))
-}
-
-/// Begin of the names of copies.
-const COPY: &str = "strata-view-";
-
-/// Removes this user's copies whose view was killed.
-fn remove_abandoned(above: &Path) {
-    let own = rustix::process::geteuid().as_raw();
-    for entry in std::fs::read_dir(above).into_iter().flatten().flatten() {
-        let is_copy = entry.file_name().to_string_lossy().starts_with(COPY);
-        let is_own = || entry.metadata().is_ok_and(|about| about.is_dir() && about.uid() == own);
-        // One that is just being made is not locked yet, and empty.
-        let has_content =
-            || std::fs::read_dir(entry.path()).is_ok_and(|mut all| all.next().is_some());
-        if !is_copy || !is_own() || !has_content() {
-            continue;
-        }
-        let Ok(folder) = File::open(entry.path()) else { continue };
-        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// Makes a folder that only this user can read.
-fn create_private(above: &Path) -> io::Result<PathBuf> {
-    let pid = std::process::id();
-    for number in 0..1000 {
-        let path = above.join(format!("{COPY}{pid}-{number}"));
-        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| path),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
 }
 
 /// Why a connection ended.
