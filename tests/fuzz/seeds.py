@@ -396,6 +396,51 @@ def lives():
             for flags in (0, 1, 3, 5) for stream in (packet(0) + packet(1), packet(7)[:90])]
 
 
+def imports():
+    """A file of perf: a clock and a tracepoint, names, mappings, losses."""
+    parts = 1 << 16 | 1 | 2 | 4 | 1 << 7 | 1 << 8 | 1 << 5 | 1 << 10
+
+    def record(kind, misc, body):
+        return struct.pack("=IHH", kind, misc, len(body) + 8) + body
+
+    def behind(tid, time, cpu):
+        return struct.pack("=IIQIIQ", tid, tid, time, cpu, 0, 11)
+
+    def sample(event, tid, time, cpu, stack, raw):
+        return record(9, 1, struct.pack("=QQIIQIIQQ", event, 0x1234, tid, tid, time, cpu, 0, 99, len(stack)) +
+                      struct.pack(f"={len(stack)}Q", *stack) + struct.pack("=I", len(raw)) + raw)
+
+    kernel, user = 2 ** 64 - 128, 2 ** 64 - 512
+    raw = struct.pack("=8xi8sI", 5, b"next", 5 << 16 | 24) + b"text\0"
+    records = b"".join((
+        record(3, 0, struct.pack("=II8s", 5, 5, b"app") + behind(5, 0, 0)),
+        record(10, 2, struct.pack("=IIQQQ24sII16s", 5, 5, 0x400000, 0x1000, 0, b"", 4, 0, b"/bin/app") + behind(5, 0, 0)),
+        record(1, 1, struct.pack("=iIQQQ24s", -1, 0, 1, 2, 0xffff8000, b"[kernel.kallsyms]_text") + behind(0, 0, 0)),
+        sample(11, 5, 2000, 1, (kernel, 0xff10, user, 0x400010), b""),
+        record(68, 0, b""),
+        sample(22, 5, 1000, 0, (), raw),
+        record(7, 0, struct.pack("=IIIIQ", 6, 5, 6, 5, 2100) + behind(5, 2100, 0)),
+        record(3, 1 << 13, struct.pack("=II8s", 6, 6, b"child") + behind(6, 2200, 0)),
+        record(2, 0, struct.pack("=QQ", 11, 3) + behind(5, 2300, 1)),
+        record(13, 0, struct.pack("=Q", 5) + behind(0, 0, 0)),
+        record(68, 0, b"")))
+    fields = (("unsigned short common_type", 0, 2, 0), ("int prev_pid", 8, 4, 1), ("char next_comm[8]", 12, 8, 0),
+              ("__data_loc char[] name", 20, 4, 0))
+    text = "name: sched_switch\nID: 316\nformat:\n" + "".join(
+        f"\tfield:{field};\toffset:{at};\tsize:{size};\tsigned:{signed};\n" for field, at, size, signed in fields)
+    formats_of = (b"\x17\x08Dtracing0.6\0" + bytes(6) + b"header_page\0" + bytes(8) + b"header_event\0" + bytes(8) +
+                  struct.pack("=II", 0, 1) + b"sched\0" + struct.pack("=IQ", 1, len(text)) + text.encode())
+    release = struct.pack("=I8s", 8, b"6.1.0")
+    attrs, ids = 104, 104 + 2 * 144
+    data = ids + 16
+    table = data + len(records)
+    head = struct.pack("=8s12Q", b"PERFILE2", 104, 144, attrs, 2 * 144, data, len(records), 0, 0, 1 << 1 | 1 << 4, 0, 0, 0)
+    for kind, config, at in ((1, 0, ids), (2, 316, ids + 8)):
+        head += struct.pack("=IIQQQQQ", kind, 128, config, 0, parts, 0, 1 << 18).ljust(128, b"\0") + struct.pack("=QQ", at, 8)
+    places = struct.pack("=4Q", table + 32, len(formats_of), table + 32 + len(formats_of), len(release))
+    return [head + struct.pack("=QQ", 11, 22) + records + places + formats_of + release]
+
+
 def answers():
     """What receivers of spans answer: all is well, some is refused, it is to come again; in parts, and with others before it."""
     json = b'{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too long"}}'
@@ -406,7 +451,7 @@ def answers():
     return [head + json, protobuf, chunks, busy, b"HTTP/1.1 100 Continue\r\n\r\n" + busy, b"HTTP/1.1 204 x\r\n\r\n", b"220 mail\r\n", b""]
 
 
-SEEDS = {"symbols": symbols, "unwind": unwinds, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "live": lives, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+SEEDS = {"import": imports, "symbols": symbols, "unwind": unwinds, "timeline": timelines, "control": controls, "guest": guests, "remote": remotes, "live": lives, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports, "otlp": exports, "answer": answers, "sql": exports,
          "queries": exports}
 

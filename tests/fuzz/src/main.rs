@@ -12,6 +12,7 @@ mod files;
 mod filter;
 mod format;
 mod guest;
+mod import;
 mod live;
 mod memory;
 mod metadata;
@@ -49,7 +50,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 25] = [
+const TARGETS: [Target; 26] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -74,6 +75,7 @@ const TARGETS: [Target; 25] = [
     Target { name: "remote", run: remote::run, memory: 100 << 20 },
     Target { name: "live", run: live::run, memory: 16 << 20 },
     Target { name: "tail", run: tail::run, memory: 16 << 20 },
+    Target { name: "import", run: import::run, memory: 16 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];
 

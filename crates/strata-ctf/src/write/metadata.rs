@@ -45,11 +45,26 @@ pub fn write(trace: &Trace) -> String {
 /// # Errors
 /// The error of `out`.
 pub fn write_to(out: &mut impl Write, trace: &Trace) -> fmt::Result {
+    write_with(out, trace, "cpu_id")
+}
+
+/// Writes metadata as [`write()`] does, for a trace of which nobody knows on which CPUs its records were made: readers do not take
+/// `cpu_id` of its packets for a CPU.
+#[must_use]
+pub fn write_without_cpus(trace: &Trace) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_with(&mut out, trace, "stream_number");
+    out
+}
+
+/// `number`: the name of the packets' last field.
+fn write_with(out: &mut impl Write, trace: &Trace, number: &str) -> fmt::Result {
     out.write_str("/* CTF 1.8 */\n\n")?;
     trace_block(out, trace)?;
     environment(out, &trace.environment)?;
     clock(out, &trace.clock)?;
-    packet_context(out, &trace.clock)?;
+    packet_context(out, &trace.clock, number)?;
     for header in [RecordHeader::Compact, RecordHeader::Large] {
         if trace.streams.iter().any(|stream| stream.header == header) {
             record_header(out, header, &trace.clock)?;
@@ -164,14 +179,14 @@ fn clock(out: &mut impl Write, clock: &ClockClass) -> fmt::Result {
     out.write_str("};\n\n")
 }
 
-fn packet_context(out: &mut impl Write, clock: &ClockClass) -> fmt::Result {
+fn packet_context(out: &mut impl Write, clock: &ClockClass, number: &str) -> fmt::Result {
     writeln!(out, "struct packet_context {{")?;
     writeln!(out, "\t{} timestamp_begin;", timestamp(64, clock))?;
     writeln!(out, "\t{} timestamp_end;", timestamp(64, clock))?;
     for name in ["content_size", "packet_size", "packet_seq_num", "events_discarded"] {
         writeln!(out, "\t{} {name};", unsigned(64))?;
     }
-    writeln!(out, "\t{} cpu_id;", unsigned(32))?;
+    writeln!(out, "\t{} {number};", unsigned(32))?;
     out.write_str("};\n\n")
 }
 
