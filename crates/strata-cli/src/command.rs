@@ -18,6 +18,7 @@ use clap::Parser as _;
 
 use crate::exit_status::{stopped_by, FAILED};
 use crate::flags::{Action, Flags, ListFlags};
+use crate::reading::imported_traces;
 use crate::stderr::messages::{Message, Weight};
 use crate::{
     analyze, boot, count, doctor, emit, export, flags, list, record, relayd, sessions, sql, stats,
@@ -102,7 +103,12 @@ pub fn run() -> ExitCode {
         Action::List(flags) if !flags.named.is_empty() => {
             match flags.session().filter(|name| sessions::can_be_asked(name)) {
                 Some(name) => sessions::status::run(Some(name), false, flags.is_json()),
-                None => list::trace_list::run(&flags.traces(), flags.is_json()),
+                None => flags
+                    .traces()
+                    .into_iter()
+                    .map(imported_traces::readable)
+                    .collect::<Result<Vec<_>, _>>()
+                    .and_then(|traces| list::trace_list::run(&traces, flags.is_json())),
             }
         }
         Action::List(flags) => list::run(&flags),
@@ -118,6 +124,7 @@ pub fn run() -> ExitCode {
         Action::Completions { shell } => flags::completions::completions(shell).map(|()| 0),
         Action::Man { folder } => flags::completions::man(folder.as_deref()).map(|()| 0),
     };
+    imported_traces::remove_all();
     ExitCode::from(done.unwrap_or_else(|error| failed(&error)))
 }
 
@@ -141,6 +148,7 @@ fn show_threads(trace: &str) {
         if let Err(error) = analyze::run(&flags) {
             failed(&error);
         }
+        imported_traces::remove_all();
     }
 }
 

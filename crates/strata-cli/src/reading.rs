@@ -4,6 +4,7 @@
 //! ```text
 //! traces              which traces: paths, or -s SESSION
 //! selection           which records: --filter, --from, --until, --last, --of; opens the reader and compiles the filter
+//! imported_traces     files of other tracers, such as perf.data, rewritten as traces for as long as the command runs
 //! followed_traces     the same of traces that are being recorded, here or at a relay
 //! number_parser       numbers within limits, such as --threads
 //! incomplete_traces   messages on recordings that were not completed, or that discarded records
@@ -25,6 +26,7 @@
 //! readers know (docs/design/reading.md).
 
 pub mod followed_traces;
+pub mod imported_traces;
 pub mod incomplete_traces;
 pub mod limits;
 pub mod number_parser;

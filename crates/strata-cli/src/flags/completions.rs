@@ -107,7 +107,7 @@ fn zsh_line(line: &str) -> String {
         _ if line.contains(":SESSION:_default") => ("_default", "_strata_sessions"),
         _ if line.starts_with("'::name -- The session") => ("_default", "_strata_sessions"),
         _ if line.starts_with("'*::rules -- ") => ("_default", "_strata_rules"),
-        _ if line.starts_with("'*::traces -- ") => ("_files -/", "_strata_traces"),
+        _ if line.starts_with("'*::traces -- ") => ("_files", "_strata_traces"),
         _ if line.starts_with("'*::named -- ") => ("_files -/", "_strata_named"),
         _ => return line.to_owned(),
     };

@@ -8,6 +8,7 @@ use strata_ctf::read::{Follow, OpenError};
 use strata_remote::RemoteView;
 use strata_session::stop::Stop;
 
+use super::imported_traces;
 use super::selection::SelectionFlags;
 use super::traces::TracesFlags;
 use crate::stderr;
@@ -31,11 +32,7 @@ impl FollowedTraces {
         let (mut paths, relays) = traces.paths_and_relays()?;
         let mut remote = Vec::new();
         for address in relays {
-            let above = match std::env::var_os("TMPDIR") {
-                Some(above) if !above.is_empty() => PathBuf::from(above),
-                // What is in /tmp is often in memory.
-                _ => PathBuf::from("/var/tmp"),
-            };
+            let above = imported_traces::folder_for_copies();
             let view = RemoteView::begin(&address, address.target()?, &above);
             remote.push(view.with_context(|| {
                 format!("{command}: cannot keep a copy in {}", above.display())

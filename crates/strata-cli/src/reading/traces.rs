@@ -6,6 +6,7 @@ use anyhow::{bail, Error, Result};
 use clap::{Arg, Args, ValueHint};
 use strata_remote::ViewAddress;
 
+use super::imported_traces;
 use crate::sessions::session_trace::{trace_of, trace_or_session};
 use crate::units::{clean, shell_word, typed};
 
@@ -21,8 +22,9 @@ pub fn or_at_relay(traces: Arg) -> Arg {
 /// Flags that name the traces.
 #[derive(Debug, Args)]
 pub struct TracesFlags {
-    /// A trace, or a folder with traces below it; several are merged by time. If no such path exists, the name of a session
-    #[arg(required_unless_present_any = ["session", "trace_path"], value_name = "TRACE", value_hint = ValueHint::DirPath)]
+    /// A trace, a folder with traces below it, or a file of perf record; several are merged by time. If no such path exists, the
+    /// name of a session
+    #[arg(required_unless_present_any = ["session", "trace_path"], value_name = "TRACE", value_hint = ValueHint::AnyPath)]
     traces: Vec<PathBuf>,
 
     /// The traces of this session
@@ -53,7 +55,7 @@ impl TracesFlags {
         for path in self.named() {
             match path.to_str().filter(|text| ViewAddress::is_one(text)) {
                 Some(text) => at_relays.push(ViewAddress::parse(text).map_err(Error::msg)?),
-                None => paths.push(trace_or_session(path)?),
+                None => paths.push(imported_traces::readable(trace_or_session(path)?)?),
             }
         }
         if let Some(name) = &self.session {

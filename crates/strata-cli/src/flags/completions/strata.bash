@@ -67,7 +67,7 @@ _strata_tracepoints() {
     COMPREPLY=("${COMPREPLY[@]#"$front"}")
 }
 
-# Folders that are traces, or have some below them.
+# Folders that are traces, or have some below them, and files of perf.
 _strata_traces() {
     local folder
     COMPREPLY=()
@@ -77,6 +77,7 @@ _strata_traces() {
             COMPREPLY+=("$folder")
         fi
     done < <(compgen -d -- "$1")
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.data' -- "$1")
     ((${#COMPREPLY[@]})) || return 1
     compopt -o filenames 2>/dev/null || true
 }

@@ -30,10 +30,10 @@ _strata_rules() {
 (( $+functions[_strata_traces] )) ||
 _strata_traces() {
     local -a traces
-    traces=(*/metadata(N:h) */*/metadata(N:h:h) */*/*/metadata(N:h:h:h))
+    traces=(*/metadata(N:h) */*/metadata(N:h:h) */*/*/metadata(N:h:h:h) *.data(N.))
     traces=(${(u)traces})
     [[ -z $PREFIX && $#traces -gt 0 ]] && compadd -a traces && return
-    _files -/
+    _files
 }
 (( $+functions[_strata_named] )) ||
 _strata_named() {

@@ -1,0 +1,102 @@
+//! Files of other tracers, such as perf.data: rewritten as traces, which are there for as long as the command runs.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use strata_ctf::kernel_symbols;
+use strata_ctf::model::{stable_hash, Uuid, STABLE_HASH_OF_NOTHING};
+use strata_import::{convert, Origin};
+use strata_remote::PrivateCopy;
+
+use crate::stderr;
+use crate::units::{clean, count};
+
+/// The traces that were made, until [`remove_all`].
+static COPIES: Mutex<Vec<PrivateCopy>> = Mutex::new(Vec::new());
+
+/// Returns the folder below which copies of traces are kept.
+pub fn folder_for_copies() -> PathBuf {
+    match std::env::var_os("TMPDIR") {
+        Some(above) if !above.is_empty() => PathBuf::from(above),
+        // What is in /tmp is often in memory.
+        _ => PathBuf::from("/var/tmp"),
+    }
+}
+
+/// Returns the trace that is made of a file of another tracer; any other path as it is.
+pub fn readable(path: PathBuf) -> Result<PathBuf> {
+    let Some(origin) = Origin::of(&path) else { return Ok(path) };
+    let above = folder_for_copies();
+    let why = || {
+        format!(
+            "{}: cannot keep a copy of it, as a trace, in {}. TMPDIR=DIR names another folder",
+            clean(&path.display().to_string()),
+            above.display()
+        )
+    };
+    let copy = PrivateCopy::make(&above).with_context(why)?;
+    let folder = copy.path().join(path.file_name().unwrap_or_default());
+    std::fs::create_dir(&folder).with_context(why)?;
+    COPIES.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
+    let imported = convert(origin, &path, &folder, uuid_of(&path)?)?;
+    if let Some((symbol, address)) = &imported.kernel_symbol {
+        if let Some(symbols) = own_kernel_symbols(symbol, *address) {
+            std::fs::write(folder.join(kernel_symbols::FILE), symbols).with_context(why)?;
+        }
+    }
+    let name = clean(&path.display().to_string());
+    for remark in &imported.remarks {
+        stderr::warn(format!("{name}: {}", clean(remark)));
+    }
+    if imported.discarded > 0 {
+        let discarded = count(imported.discarded);
+        stderr::warn(format!(
+            "{name}: the tracer has discarded {discarded} records, by its own count"
+        ));
+    }
+    Ok(folder)
+}
+
+/// Removes all traces that were made.
+pub fn remove_all() {
+    COPIES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// Returns a UUID that is the same for the same file, so that what is kept of a trace stays of use.
+fn uuid_of(path: &Path) -> Result<Uuid> {
+    let about = path.metadata().with_context(|| path.display().to_string())?;
+    let words = [about.dev(), about.ino(), about.len(), about.mtime() as u64];
+    let bytes: Vec<u8> = words
+        .iter()
+        .chain([&(about.mtime_nsec() as u64)])
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    let first = stable_hash(STABLE_HASH_OF_NOTHING, &bytes);
+    let second = stable_hash(first, &bytes);
+    let mut uuid = [0; 16];
+    uuid.iter_mut()
+        .zip([first, second].iter().flat_map(|hash| hash.to_ne_bytes()))
+        .for_each(|(to, from)| *to = from);
+    // Version 8 (own), variant 1.
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    Ok(Uuid(uuid))
+}
+
+/// Returns the functions of the kernel that runs here, if `symbol` has this address in it: then the file is of this boot.
+fn own_kernel_symbols(symbol: &str, address: u64) -> Option<Vec<u8>> {
+    let text = std::fs::read("/proc/kallsyms").ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let is_same = text.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let found = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        found == Some(address) && words.nth(1) == Some(symbol)
+    });
+    // The kernel shows 0 to those who may not see addresses.
+    if !is_same || address == 0 {
+        return None;
+    }
+    kernel_symbols::of_kallsyms(&text)
+}
