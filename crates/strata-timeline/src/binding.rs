@@ -120,6 +120,8 @@ enum BindingKind {
     Enter {
         call: CallId,
         is_plain: bool,
+        /// True if a plain call may have another object, to which it copies.
+        has_target: bool,
         /// The field with the time since the call's begin \[ns\], if both ends are recorded when the call returns.
         elapsed: Option<FieldRef>,
         object: Option<(FieldRef, bool)>,
@@ -433,7 +435,12 @@ impl Binding {
                 Some(Brief::Made)
             }
             BindingKind::Enter { call, is_plain: true, .. } if !(O::STATES || O::FILES) => {
-                Some(Brief::Enter(*call))
+                Some(Brief::Enter(*call, Object::None))
+            }
+            BindingKind::Enter { call, is_plain: true, has_target: false, object, .. }
+                if !O::FILES =>
+            {
+                Some(Brief::Enter(*call, object_of(object.as_ref(), event)))
             }
             BindingKind::Leave { call, is_plain: true, result, .. } => {
                 let result = result.as_ref().and_then(|field| event.integer(field));
@@ -443,13 +450,19 @@ impl Binding {
         }
     }
 
+    /// Returns true if the class' records give a thread a name and say nothing else.
+    #[inline]
+    pub(crate) fn is_name(&self) -> bool {
+        matches!(self.kind, BindingKind::Named { .. })
+    }
+
     /// Returns the deferred argument in a record, and its call; `None` for most classes.
     #[inline]
     pub(crate) fn deferred(
         &self,
         event: &Event<'_>,
         calls: &mut Calls,
-    ) -> Option<(CallId, CopiedFields)> {
+    ) -> Option<Box<(CallId, CopiedFields)>> {
         match &self.kind {
             BindingKind::Deferred(class) => deferred(class, event, calls),
             _ => None,
@@ -475,21 +488,13 @@ impl Binding {
             BindingKind::Enter { call, elapsed, object, more, .. } => {
                 // Of most calls it says what they are blocked in, and nothing else.
                 let is_wanted = wants || calls.kind(*call) != CallKind::Other;
-                let object =
-                    object.as_ref().filter(|_| is_wanted).and_then(|(field, is_descriptor)| {
-                        let value = number(field)?;
-                        Some(match is_descriptor {
-                            true => Object::Descriptor(i32::try_from(value).ok()?),
-                            false => Object::Address(value as u64),
-                        })
-                    });
+                let object = object_of(object.as_ref().filter(|_| is_wanted), event);
                 let more = match more {
                     Some(fields) if is_wanted => More::Of(event, fields),
                     _ => More::None,
                 };
                 let elapsed = ask(elapsed).and_then(|found| u64::try_from(found).ok());
-                let (object, elapsed) = (object.unwrap_or(Object::None), elapsed.unwrap_or(0));
-                Fact::Enter { call: *call, elapsed, object, more }
+                Fact::Enter { call: *call, elapsed: elapsed.unwrap_or(0), object, more }
             }
             BindingKind::Leave { call, result, more, .. } => Fact::Leave {
                 call: *call,
@@ -597,12 +602,23 @@ impl Binding {
     }
 }
 
+/// Returns the object of a call that begins: the descriptor in a field, or the address if it is none.
+#[inline(always)]
+fn object_of(field: Option<&(FieldRef, bool)>, event: &Event<'_>) -> Object {
+    let Some((field, is_descriptor)) = field else { return Object::None };
+    match (event.integer(field), is_descriptor) {
+        (None, _) => Object::None,
+        (Some(value), true) => i32::try_from(value).map_or(Object::None, Object::Descriptor),
+        (Some(value), false) => Object::Address(value as u64),
+    }
+}
+
 #[cold]
 fn deferred(
     class: &DeferredClass,
     event: &Event<'_>,
     calls: &mut Calls,
-) -> Option<(CallId, CopiedFields)> {
+) -> Option<Box<(CallId, CopiedFields)>> {
     let call = calls.of(class.call(event)?)?;
     let argument = class.argument(event)?;
     let trace = event.stream().trace().index();
@@ -633,7 +649,7 @@ fn deferred(
         }
         _ => None,
     };
-    Some((call, CopiedFields::of_argument(path, numbers, address)))
+    Some(Box::new((call, CopiedFields::of_argument(path, numbers, address))))
 }
 
 fn named(class: &EventClass) -> Option<BindingKind> {
@@ -850,6 +866,7 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<BindingKind> {
     Some(BindingKind::Enter {
         call,
         is_plain: is_plain && elapsed.is_none(),
+        has_target: more.numbers[Part::Target as usize].is_some(),
         elapsed,
         object: if kind == CallKind::Futex { address } else { descriptor },
         more: Some(Box::new(more)),

@@ -31,7 +31,7 @@ use crate::facts::{More, Part, PolledDescriptors, RecordText, SocketAddress};
 use crate::id::ThreadId;
 use crate::names::{Name, NameKind};
 use crate::state::Object;
-use crate::threads::{OpenCall, WaitArgument};
+use crate::threads::{Arguments, OpenCall, WaitArgument};
 use crate::world::World;
 
 pub(crate) const AT_FDCWD: i32 = -100;
@@ -56,6 +56,16 @@ const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const AF_NETLINK: u64 = 16;
 
+/// Returns the object of a call that begins.
+#[inline]
+pub(crate) fn object_at_begin(world: &World, who: ThreadId, object: Object) -> Object {
+    match object {
+        // As memory has that is of no file: there is no such descriptor.
+        Object::Descriptor(..0) => Object::None,
+        object => world.object(who, object),
+    }
+}
+
 /// Sets the object and the arguments of a call that begins, `open`, which has none yet. A close takes effect at once.
 /// With `wants_paths`, paths of calls that open nothing are kept as well.
 pub(crate) fn begin(
@@ -68,32 +78,32 @@ pub(crate) fn begin(
 ) {
     let call = open.call;
     let kind = world.calls.kind(call);
-    // As memory has that is of no file: there is no such descriptor.
-    let object = match object {
-        Object::Descriptor(..0) => Object::None,
-        object => object,
-    };
     let descriptor = match object {
-        Object::Descriptor(number) => Some(number),
+        Object::Descriptor(number @ 0..) => Some(number),
         _ => None,
     };
     let target =
         more.descriptor(Part::Target).filter(|&target| target >= 0).map(Object::Descriptor);
-    open.object = world.object(who, object);
-    open.descriptor = descriptor;
+    open.object = object_at_begin(world, who, object);
     if let Some(target) = target {
-        open.target = world.object(who, target);
+        open.arguments_mut().target = world.object(who, target);
     }
-    open.folder = more.descriptor(Part::Folder).filter(|&folder| folder != AT_FDCWD);
+    if kind == CallKind::Other && !wants_paths {
+        return;
+    }
+    let arguments = open.arguments_mut();
+    arguments.descriptor = descriptor;
+    arguments.folder = more.descriptor(Part::Folder).filter(|&folder| folder != AT_FDCWD);
     match kind {
-        CallKind::Open | CallKind::Folder => open.path = path(world, who, open, more),
+        CallKind::Open | CallKind::Folder => set_path(world, who, open, more),
         CallKind::Address => {
             let kind = addressed(world, call);
-            open.path = socket_name(world, open.object, more.address(), kind);
+            let name = socket_name(world, open.object, more.address(), kind);
+            open.arguments_mut().path = name;
         }
-        CallKind::Make => open.path = made(world, call, more),
+        CallKind::Make => arguments.path = made(world, call, more),
         CallKind::Poll => {
-            open.wait =
+            arguments.wait =
                 more.number(Part::Timeout).map_or(WaitArgument::None, WaitArgument::Timeout);
             // Of several it is known which one when the call is over.
             if open.object == Object::None {
@@ -103,23 +113,26 @@ pub(crate) fn begin(
         }
         CallKind::Futex => {
             let value = more.number(Part::Argument);
-            open.wait = value.map_or(WaitArgument::None, WaitArgument::Expected);
+            arguments.wait = value.map_or(WaitArgument::None, WaitArgument::Expected);
         }
         CallKind::Watch => watch(world, who, descriptor, more),
-        _ if wants_paths => open.path = path(world, who, open, more),
+        _ if wants_paths => set_path(world, who, open, more),
         _ => {}
     }
-    if kind != CallKind::Other {
-        open.flags = more.number(Part::Flags).or_else(|| more.number(Part::Type));
-        open.control = more.number(Part::Control);
+    if kind == CallKind::Other {
+        return;
     }
+    let arguments = open.arguments_mut();
+    arguments.flags = more.number(Part::Flags).or_else(|| more.number(Part::Type));
+    arguments.control = more.number(Part::Control);
+    let (flags, control) = (arguments.flags, arguments.control);
     let argument = more.number(Part::Argument);
     match (kind, descriptor) {
         // It is taken away at once: what another thread opens meanwhile may have its number.
         (CallKind::Close, Some(old)) => world.close(who, old),
-        (CallKind::CloseRange, Some(first)) => close_range(world, who, first, argument, open.flags),
+        (CallKind::CloseRange, Some(first)) => close_range(world, who, first, argument, flags),
         (CallKind::Control, Some(number)) => {
-            let by_exec = match (open.control, argument) {
+            let by_exec = match (control, argument) {
                 (Some(F_SETFD), Some(flags)) => Some(flags & 1 != 0),
                 (Some(FIOCLEX), _) => Some(true),
                 (Some(FIONCLEX), _) => Some(false),
@@ -181,7 +194,7 @@ pub(crate) fn is_ready_only(
     is_of_kind: impl Fn(Object) -> bool,
 ) -> bool {
     if let Some(ready) = more.ready() {
-        let epoll = open.descriptor.unwrap_or(-1);
+        let epoll = open.arguments().descriptor.unwrap_or(-1);
         let is_of_kind = |&data: &u64| is_of_kind(world.watched(who, epoll, data));
         return ready.all(result).is_some_and(|all| all.iter().all(is_of_kind));
     }
@@ -202,19 +215,21 @@ pub(crate) fn complete(
         CallKind::Address => {
             if let Some(address) = more.address() {
                 let kind = addressed(world, open.call);
-                open.path = socket_name(world, open.object, Some(address), kind);
+                let name = socket_name(world, open.object, Some(address), kind);
+                open.arguments_mut().path = name;
             }
         }
-        CallKind::Make if has_path => open.path = made(world, open.call, more),
+        CallKind::Make if has_path => open.arguments_mut().path = made(world, open.call, more),
         CallKind::Make => {}
-        CallKind::Open | CallKind::Folder if has_path => open.path = path(world, who, open, more),
-        _ if has_path && wants_paths => open.path = path(world, who, open, more),
+        CallKind::Open | CallKind::Folder if has_path => set_path(world, who, open, more),
+        _ if has_path && wants_paths => set_path(world, who, open, more),
         _ => {}
     }
     if kind != CallKind::Other {
-        open.flags = more.number(Part::Flags).or(open.flags);
+        let arguments = open.arguments_mut();
+        arguments.flags = more.number(Part::Flags).or(arguments.flags);
         if let (CallKind::Poll, Some(timeout)) = (kind, more.number(Part::Timeout)) {
-            open.wait = WaitArgument::Timeout(timeout);
+            arguments.wait = WaitArgument::Timeout(timeout);
         }
     }
 }
@@ -252,15 +267,14 @@ pub(crate) fn end(
     let Some(result) = result else { return };
     let kind = world.calls.kind(open.call);
     let made = i32::try_from(result).ok().filter(|&made| made >= 0);
-    let by_exec = is_closed_by_exec(world.calls.name(open.call), open.flags);
+    let &Arguments { descriptor, path, flags, control, .. } = open.arguments();
+    let by_exec = is_closed_by_exec(world.calls.name(open.call), flags);
     match (kind, made) {
-        (CallKind::Open, Some(made)) => {
-            world.open(who, made, OpenedFor { name: open.path, by_exec })
-        }
+        (CallKind::Open, Some(made)) => world.open(who, made, OpenedFor { name: path, by_exec }),
         (CallKind::Make, Some(made)) => {
             let name = match world.calls.name(open.call).contains("accept") {
                 true => accepted(world, open.object, more.address()),
-                false => open.path,
+                false => path,
             };
             world.open(who, made, OpenedFor { name, by_exec });
         }
@@ -278,7 +292,7 @@ pub(crate) fn end(
         }
         (CallKind::Duplicate, Some(made)) => duplicate(world, who, open, made, by_exec),
         (CallKind::Control, Some(made)) => {
-            let by_exec = match open.control {
+            let by_exec = match control {
                 Some(F_DUPFD) => Some(false),
                 Some(F_DUPFD_CLOEXEC) => Some(true),
                 _ => return,
@@ -286,16 +300,16 @@ pub(crate) fn end(
             duplicate(world, who, open, made, by_exec);
         }
         (CallKind::Address, _) if result == 0 || result == -EINPROGRESS => {
-            if let Some(number) = open.descriptor.filter(|_| open.path.is_some()) {
+            if let Some(number) = descriptor.filter(|_| path.is_some()) {
                 let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
-                world.open(who, number, OpenedFor { name: open.path, by_exec });
+                world.open(who, number, OpenedFor { name: path, by_exec });
             }
         }
         (CallKind::Unshare, Some(0)) => {
-            if open.flags.is_none_or(|it| it & CLONE_FILES != 0) {
+            if flags.is_none_or(|it| it & CLONE_FILES != 0) {
                 world.unshare(who);
             }
-            if open.flags.is_none_or(|it| it & OWN_FOLDER != 0) {
+            if flags.is_none_or(|it| it & OWN_FOLDER != 0) {
                 world.unshare_folder(who);
             }
         }
@@ -303,7 +317,7 @@ pub(crate) fn end(
         (CallKind::Folder, Some(0)) => {
             let name = match open.object {
                 Object::File(name) => name,
-                _ => open.path,
+                _ => path,
             };
             world.enter_folder(who, name);
         }
@@ -315,7 +329,7 @@ pub(crate) fn end(
 fn duplicate(world: &mut World, who: ThreadId, open: &OpenCall, made: i32, by_exec: Option<bool>) {
     match open.object {
         // Onto itself: dup2() changes nothing.
-        _ if open.descriptor == Some(made) => {}
+        _ if open.arguments().descriptor == Some(made) => {}
         Object::File(name) => world.open(who, made, OpenedFor { name, by_exec }),
         _ => world.close(who, made),
     }
@@ -339,13 +353,13 @@ pub(crate) fn fork(
     let open = world.threads.get(parent).and_then(|thread| thread.open);
     let open = open.filter(|open| world.calls.kind(open.call) == CallKind::Fork);
     let name = open.map_or("", |open| world.calls.name(open.call)).trim_start_matches("compat_");
-    let shares = match (name, open.and_then(|open| open.flags)) {
+    let flags = open.and_then(|open| open.arguments().flags);
+    let shares = match (name, flags) {
         ("fork" | "vfork", _) => Some(false),
         (_, Some(flags)) => Some(flags & CLONE_FILES != 0),
         (_, None) => None,
     };
     if is_process == Some(true) {
-        let flags = open.and_then(|open| open.flags);
         match (name, flags) {
             ("fork" | "vfork", _) => world.inherit_folder(parent, child, false),
             (_, Some(flags)) => world.inherit_folder(parent, child, flags & CLONE_FS != 0),
@@ -389,10 +403,16 @@ pub(crate) fn there(
     world.open(who, descriptor, OpenedFor { name, by_exec });
 }
 
+/// Sets the path in the arguments of a call.
+fn set_path(world: &mut World, who: ThreadId, open: &mut OpenCall, more: More<'_>) {
+    let path = path(world, who, open, more);
+    open.arguments_mut().path = path;
+}
+
 /// Returns a path, preceded by the folder in which it begins if that is known.
 fn path(world: &mut World, who: ThreadId, open: &OpenCall, more: More<'_>) -> Name {
     let Some(path) = more.path().bytes() else { return Name::NONE };
-    let folder = open.folder;
+    let folder = open.arguments().folder;
     let name = world.calls.name(open.call);
     // A link's text is no path of its maker's, and a message queue has a name.
     let is_path = !name.contains("symlink") && !name.contains("mq_");
@@ -505,7 +525,9 @@ fn addressed(world: &World, call: CallId) -> NameKind {
 
 /// Names a socket by the address that getsockname() returns: after a bind to port 0, the kernel has chosen the port.
 fn asked(world: &mut World, who: ThreadId, open: &OpenCall, address: Option<SocketAddress>) {
-    let (Some(number), Object::File(name)) = (open.descriptor, open.object) else { return };
+    let (Some(number), Object::File(name)) = (open.arguments().descriptor, open.object) else {
+        return;
+    };
     if world.names.kind(name) != NameKind::Socket || !world.names.text(name).ends_with(":0") {
         return;
     }

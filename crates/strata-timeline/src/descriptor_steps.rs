@@ -98,7 +98,8 @@ impl Steps {
 
     /// Returns the step of a record; `None` if the record does not affect descriptors.
     pub fn step(&mut self, plan: &StepPlan, event: &Event<'_>) -> Option<Step> {
-        if let Some((call, kept)) = plan.0.deferred(event, &mut self.calls) {
+        if let Some(deferred) = plan.0.deferred(event, &mut self.calls) {
+            let (call, kept) = *deferred;
             let call = self.calls.name(call).into();
             return Some(Step(StepKind::Deferred { call, more: Box::new(kept) }));
         }

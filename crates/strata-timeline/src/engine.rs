@@ -67,7 +67,7 @@ use crate::signals;
 use crate::spans::OpenSpans;
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::state_before::FactsBefore;
-use crate::threads::{OpenCall, NEVER};
+use crate::threads::{Arguments, OpenCall, NEVER};
 use crate::world::{EndingRecord, World};
 
 /// The most CPUs of a machine that have a state.
@@ -157,7 +157,7 @@ impl Engine {
 
     /// Applies a fact, and reports to `seen` what it ends. Facts must come in the order of time.
     #[inline]
-    pub(crate) fn apply<O: Observer>(&mut self, spot: Spot, fact: Fact<'_>, seen: &mut O) {
+    pub(crate) fn apply<O: Observer>(&mut self, spot: &Spot, fact: Fact<'_>, seen: &mut O) {
         let time = spot.time;
         self.world.told = EndingRecord { machine: spot.machine, selected: spot.selected };
         match fact {
@@ -196,7 +196,7 @@ impl Engine {
                 let mut open = OpenCall::of(call);
                 descriptor_files::begin(&mut self.world, who, &mut open, object, more, O::FILES);
                 if O::STATES {
-                    self.sends_meanwhile(spot, who, &open);
+                    self.sends_meanwhile((spot.machine, spot.cpu), who, &open);
                 }
                 let is_last = self.world.calls.kind(call) == CallKind::Exit;
                 if let Some(again) = self.begins_again(who, call) {
@@ -217,15 +217,18 @@ impl Engine {
             }
             Fact::Leave { call, result, more } => {
                 if let Some(who) = who {
-                    self.leave(who, call, result, more, (time, spot.selected), seen);
+                    let kind = self.world.calls.kind(call);
+                    let when = (time, spot.selected);
+                    self.leave(who, (call, kind), (result, more), when, seen);
                 }
             }
             Fact::LeaveAny { result } => {
                 let thread = who.and_then(|who| self.world.threads.get(who));
                 let open = thread.and_then(|thread| thread.open);
                 if let Some((who, open)) = who.zip(open) {
-                    let (call, more) = (open.call, More::None);
-                    self.leave(who, call, result, more, (time, spot.selected), seen);
+                    let kind = self.world.calls.kind(open.call);
+                    let when = (time, spot.selected);
+                    self.leave(who, (open.call, kind), (result, More::None), when, seen);
                 }
             }
             Fact::Switch { prev, prev_state, next, prev_name, next_name } => {
@@ -340,7 +343,7 @@ impl Engine {
         &mut self,
         who: ThreadId,
         brief: Brief,
-        told: EndingRecord,
+        (told, cpu): (EndingRecord, Option<u32>),
         time: i64,
         seen: &mut O,
     ) {
@@ -348,12 +351,17 @@ impl Engine {
         let selected = told.selected;
         match brief {
             Brief::Made => self.is_seen(who),
-            Brief::Enter(call) => {
-                let open = OpenCall { begin: time, selected, ..OpenCall::of(call) };
+            Brief::Enter(call, object) => {
+                let object = descriptor_files::object_at_begin(&self.world, who, object);
+                let open = OpenCall { begin: time, object, selected, ..OpenCall::of(call) };
+                if O::STATES {
+                    self.sends_meanwhile((told.machine, cpu), who, &open);
+                }
                 self.enter(who, open, false, seen);
             }
             Brief::Leave(call, result) => {
-                self.leave(who, call, result, More::None, (time, selected), seen);
+                let of = (call, CallKind::Other);
+                self.leave(who, of, (result, More::None), (time, selected), seen);
             }
         }
     }
@@ -445,7 +453,7 @@ impl Engine {
     /// Returns the thread that made a record. Applies what the record says about its process and about the CPU that it
     /// had.
     #[inline]
-    pub(crate) fn who<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
+    pub(crate) fn who<O: Observer>(&mut self, spot: &Spot, seen: &mut O) -> Option<ThreadId> {
         let Some(tid) = spot.tid else {
             return self.cpu(spot.machine, spot.cpu?)?.thread.filter(|&it| it != ThreadId::IDLE);
         };
@@ -477,7 +485,7 @@ impl Engine {
     }
 
     /// Applies the process of a thread, from a record that says nothing else.
-    fn whose<O: Observer>(&mut self, spot: Spot, seen: &mut O) {
+    fn whose<O: Observer>(&mut self, spot: &Spot, seen: &mut O) {
         let (Some(tid), Some(pid)) = (spot.tid, spot.pid) else { return };
         let who = self.thread(spot.machine, tid, seen).filter(|&who| who != ThreadId::IDLE);
         let thread = who.and_then(|who| self.world.threads.get(who).zip(Some(who)));
@@ -605,7 +613,7 @@ impl Engine {
         }
         let (from, to) = (thread.since, time.max(thread.since));
         let interval = Interval { from, to, state: thread.state, waker, cpu };
-        thread.spent = thread.spent.plus(thread.state.spent(to.abs_diff(from)));
+        thread.state.add_to(&mut thread.spent, to.abs_diff(from));
         thread.state = state;
         thread.since = to;
         if state == State::Gone {
@@ -688,21 +696,27 @@ impl Engine {
 
     fn stop<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         cpu: u32,
         prev: i64,
         prev_state: Option<i64>,
         name: RecordText<'_>,
         seen: &mut O,
     ) {
-        let Some(prev) = self.thread(spot.machine, prev, seen) else {
-            self.follows(spot, cpu, None, seen);
-            if let Some(of) = self.cpu(spot.machine, cpu) {
-                of.thread = None;
+        let prev = match self.running(spot.machine, Some(cpu), prev) {
+            Some(prev) => prev,
+            None => {
+                let Some(prev) = self.thread(spot.machine, prev, seen) else {
+                    self.follows(spot, cpu, None, seen);
+                    if let Some(of) = self.cpu(spot.machine, cpu) {
+                        of.thread = None;
+                    }
+                    return;
+                };
+                self.runs(spot.machine, cpu, prev, spot.time, seen);
+                prev
             }
-            return;
         };
-        self.runs(spot.machine, cpu, prev, spot.time, seen);
         self.follows(spot, cpu, Some(prev), seen);
         self.name_if_new(prev, name);
         let numbers = self.machines.get(usize::from(spot.machine)).map(|of| of.numbers);
@@ -712,7 +726,8 @@ impl Engine {
         let in_fault = thread.fault != NEVER;
         // Where its calls are not in the trace, one of them may have stopped it since; those that wait for somebody can be
         // interrupted.
-        let (open, is_exiting) = (thread.open, thread.is_exiting);
+        let open = thread.open.as_ref().map(|open| (open.in_effect, open.object));
+        let is_exiting = thread.is_exiting;
         let left = prev_state.map(|bits| Departure::of(bits, numbers, is_exiting));
         thread.end_fault(left != Some(Departure::Runnable));
         let is_sure = thread.has_calls || left == Some(Departure::Asleep(Sleep::Uninterruptible));
@@ -722,9 +737,9 @@ impl Engine {
             Some(Departure::Gone) => State::Gone,
             Some(Departure::Asleep(sleep)) => State::Blocked(Reason {
                 sleep,
-                call: open.map(|open| open.in_effect),
+                call: open.map(|(call, _)| call),
                 object: match open {
-                    Some(open) => open.object,
+                    Some((_, object)) => object,
                     // A fault is not what stops a thread.
                     None if in_fault && is_sure && sleep != Sleep::Stopped => Object::Fault,
                     None => Object::None,
@@ -743,7 +758,7 @@ impl Engine {
 
     fn run<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         cpu: u32,
         next: i64,
         name: RecordText<'_>,
@@ -785,11 +800,12 @@ impl Engine {
         thread.has_calls = true;
         thread.is_seen = true;
         thread.is_new = false;
-        thread.fault = NEVER;
         thread.is_exiting |= is_last;
+        let activity = thread.active();
+        activity.fault = NEVER;
         // Field by field: what has just been written in parts is slow to be copied as a whole.
-        let before = thread.open.as_ref().map(|before| unpaired(who, before, Unpaired::NoEnd));
-        thread.open = match is_last {
+        let before = activity.open.as_ref().map(|before| unpaired(who, before, Unpaired::NoEnd));
+        activity.open = match is_last {
             true => None,
             false => Some(open),
         };
@@ -802,35 +818,37 @@ impl Engine {
     fn leave<O: Observer>(
         &mut self,
         who: ThreadId,
-        call: CallId,
-        result: Option<i64>,
-        more: More<'_>,
+        (call, kind): (CallId, CallKind),
+        (result, more): (Option<i64>, More<'_>),
         (time, selected): (i64, bool),
         seen: &mut O,
     ) {
-        let kind = self.world.calls.kind(call);
         let Some(thread) = self.world.threads.get_mut(who) else { return };
         let is_new = std::mem::take(&mut thread.is_new);
         thread.has_calls = true;
         thread.is_seen = true;
-        thread.fault = NEVER;
         thread.wants_name |= matches!(kind, CallKind::Rename | CallKind::Exec);
-        let done = thread.open.as_ref().map(|open| Call {
-            thread: who,
-            call: open.call,
-            begin: open.begin,
-            end: time.max(open.begin),
-            result,
-            object: open.object,
-            target: open.target,
-            path: open.path,
-            control: open.control,
-            selected: open.selected || selected,
+        let activity = thread.active();
+        activity.fault = NEVER;
+        let done = activity.open.as_ref().map(|open| {
+            let &Arguments { target, path, control, .. } = open.arguments();
+            Call {
+                thread: who,
+                call: open.call,
+                begin: open.begin,
+                end: time.max(open.begin),
+                result,
+                object: open.object,
+                target,
+                path,
+                control,
+                selected: open.selected || selected,
+            }
         });
-        let is_other = kind == CallKind::Other && thread.may_time_out.is_none();
-        let open = if is_other { None } else { thread.open };
-        let is_selected = thread.open.as_ref().is_some_and(|open| open.selected);
-        thread.open = None;
+        let is_other = kind == CallKind::Other && activity.may_time_out.is_none();
+        let open = if is_other { None } else { activity.open };
+        let is_selected = activity.open.as_ref().is_some_and(|open| open.selected);
+        activity.open = None;
         if let Some(mut done) = done {
             if done.call == call {
                 if let Some(open) = open {
@@ -852,7 +870,7 @@ impl Engine {
         }
     }
 
-    fn interrupt<O: Observer>(&mut self, spot: Spot, begins: Option<Interrupt>, seen: &mut O) {
+    fn interrupt<O: Observer>(&mut self, spot: &Spot, begins: Option<Interrupt>, seen: &mut O) {
         let Some(cpu) = spot.cpu else { return };
         let Some(of) = self.cpu(spot.machine, cpu) else { return };
         let thread = of.thread;
@@ -875,7 +893,7 @@ impl Engine {
 
     fn fork<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         parent: Option<ThreadId>,
         child: i64,
         process: Option<i64>,
@@ -906,7 +924,7 @@ impl Engine {
 
     fn there<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         tid: i64,
         process: i64,
         parent: Option<i64>,
@@ -929,7 +947,7 @@ impl Engine {
     }
 
     /// Makes a thread that has executed a program the first one of its process, if its process is unknown.
-    fn is_first<O: Observer>(&mut self, spot: Spot, id: ThreadId, seen: &mut O) {
+    fn is_first<O: Observer>(&mut self, spot: &Spot, id: ThreadId, seen: &mut O) {
         let is_unknown = self.world.threads.get(id).is_some_and(|thread| thread.main.is_none());
         if let Some(tid) = spot.tid.filter(|tid| is_unknown && *tid > 0) {
             self.belongs(id, spot.machine, tid, seen);

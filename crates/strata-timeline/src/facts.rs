@@ -48,7 +48,10 @@ impl<'a> RecordText<'a> {
     pub(crate) fn short(self) -> Option<[u8; 16]> {
         let copy = |bytes: &[u8]| {
             let mut short = [0; 16];
-            short.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            let bytes = bytes.get(..short.len()).unwrap_or(bytes);
+            if let Some(short) = short.get_mut(..bytes.len()) {
+                short.copy_from_slice(bytes);
+            }
             short
         };
         match self {
@@ -567,13 +570,13 @@ pub(crate) enum Fact<'a> {
     Span(SpanMark<'a>),
 }
 
-/// A frequent fact that needs neither the record's spot nor its fields.
+/// A frequent fact that needs neither the record's spot nor its other fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Brief {
     /// A thread made a record.
     Made,
-    /// The begin of a system call that does not affect descriptors, names or threads.
-    Enter(CallId),
+    /// The begin of a system call that does not affect descriptors, names or threads, and its object.
+    Enter(CallId, Object),
     /// The end of such a call.
     Leave(CallId, Option<i64>),
 }

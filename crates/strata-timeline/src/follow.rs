@@ -125,7 +125,7 @@ impl Follower {
             StepKind::Enter { call, .. } => tid.filter(|_| call.contains("exit_group")),
             _ => None,
         };
-        self.engine.apply(spot, fact, &mut Nobody);
+        self.engine.apply(&spot, fact, &mut Nobody);
         if let Some(who) = ends.and_then(|tid| self.engine.thread(machine, tid, &mut Nobody)) {
             let process = self.engine.world.process_of(who);
             self.engine.world.forget_files(process);

@@ -127,6 +127,7 @@ impl Names {
 
     /// Returns the bytes of the text as they are in the trace.
     #[must_use]
+    #[inline]
     pub fn bytes(&self, name: Name) -> &[u8] {
         let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
         found.map_or(&[], |(_, text)| text)
@@ -134,6 +135,7 @@ impl Names {
 
     /// Returns the kind of thing that the name is for.
     #[must_use]
+    #[inline]
     pub fn kind(&self, name: Name) -> NameKind {
         let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
         found.map(|&(kind, _)| kind).unwrap_or_default()

@@ -39,6 +39,18 @@ impl State {
         }
         spent
     }
+
+    /// Adds time in this state \[ns\] to `spent`.
+    #[inline]
+    pub(crate) fn add_to(self, spent: &mut Spent, nanos: u64) {
+        let sum = match self {
+            State::Unknown | State::Gone => &mut spent.unknown,
+            State::Running { .. } => &mut spent.running,
+            State::Runnable { .. } => &mut spent.runnable,
+            State::Blocked(_) => &mut spent.blocked,
+        };
+        *sum = sum.saturating_add(nanos);
+    }
 }
 
 /// The reason for which a thread is blocked: the kind of its sleep, its system call, and that call's object.

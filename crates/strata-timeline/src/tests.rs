@@ -172,7 +172,7 @@ impl Machine {
         let (cpu, tid, own_tid) = (Some(cpu), Some(tid), Some(tid));
         let home = Home { trace: 0, pid: None };
         let spot = Spot { time, machine, cpu, tid, pid, own_tid, home, selected };
-        self.engine.apply(spot, fact, &mut self.told);
+        self.engine.apply(&spot, fact, &mut self.told);
         self
     }
 
@@ -187,7 +187,7 @@ impl Machine {
         let (machine, pid, selected, cpu) = (0, None, true, Some(cpu));
         let home = Home { trace, pid: None };
         let spot = Spot { time, machine, cpu, tid, pid, own_tid: tid, home, selected };
-        self.engine.apply(spot, Fact::Span(mark), &mut self.told);
+        self.engine.apply(&spot, Fact::Span(mark), &mut self.told);
         self
     }
 
@@ -435,7 +435,7 @@ fn threads_are_not_runnable_where_no_record_says_who_runs() {
         let home = Home { trace: 0, pid: None };
         let (cpu, tid, pid, own_tid) = (None, None, None, None);
         let spot = Spot { time: 5, machine: 0, cpu, tid, pid, own_tid, home, selected: true };
-        machine.engine.apply(spot, fact, &mut machine.told);
+        machine.engine.apply(&spot, fact, &mut machine.told);
     };
     let mut machine = Machine::new();
     machine.wakeup(2, 0, 7, 8);

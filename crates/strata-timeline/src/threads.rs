@@ -51,9 +51,17 @@ pub(crate) struct OpenCall {
     pub in_effect: CallId,
     pub begin: i64,
     pub object: Object,
-    /// The descriptor from which `object` was found.
+    pub selected: bool,
+    /// What else its arguments say; `None` for most calls, which begin and end faster without.
+    pub arguments: Option<Arguments>,
+}
+
+/// The arguments of a call that concern descriptors, paths or waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arguments {
+    /// The descriptor from which the call's object was found.
     pub descriptor: Option<i32>,
-    /// For a call that copies from `object` to another descriptor, such as sendfile(): the object of that
+    /// For a call that copies from its object to another descriptor, such as sendfile(): the object of that
     /// descriptor; otherwise [`Object::None`].
     pub target: Object,
     /// The path that the call opens, the name of what it makes, or the address that it gives.
@@ -64,11 +72,21 @@ pub(crate) struct OpenCall {
     /// The command of fcntl() and ioctl(), or the operation of a futex.
     pub control: Option<i64>,
     pub wait: WaitArgument,
-    pub selected: bool,
 }
 
-// Each call begins with a copy of it. What has more than 128 bytes, the compiler has the C library copy.
+// Some calls begin with a copy of it. What has more than 128 bytes, the compiler has the C library copy.
 const _: () = assert!(size_of::<OpenCall>() <= 128);
+
+/// The arguments of a call of which nothing is known.
+static NO_ARGUMENTS: Arguments = Arguments {
+    descriptor: None,
+    target: Object::None,
+    path: Name::NONE,
+    folder: None,
+    flags: None,
+    control: None,
+    wait: WaitArgument::None,
+};
 
 /// What the arguments of a call say about its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,15 +107,21 @@ impl OpenCall {
             in_effect: call,
             begin: 0,
             object: Object::None,
-            descriptor: None,
-            target: Object::None,
-            path: Name::NONE,
-            folder: None,
-            flags: None,
-            control: None,
-            wait: WaitArgument::None,
             selected: false,
+            arguments: None,
         }
+    }
+
+    /// Returns the call's arguments beside its object.
+    #[inline]
+    pub(crate) fn arguments(&self) -> &Arguments {
+        self.arguments.as_ref().unwrap_or(&NO_ARGUMENTS)
+    }
+
+    /// Returns the call's arguments beside its object, for changes.
+    #[inline]
+    pub(crate) fn arguments_mut(&mut self) -> &mut Arguments {
+        self.arguments.get_or_insert(NO_ARGUMENTS)
     }
 }
 
@@ -281,6 +305,12 @@ impl Thread {
         (self.state == State::Gone || self.is_exiting) && !self.is_needed()
     }
 
+    /// Returns the activity of the thread for changes. One that does nothing gets one.
+    #[inline]
+    pub(crate) fn active(&mut self) -> &mut Activity {
+        self
+    }
+
     /// Returns the activity of the thread for changes, if there is one.
     pub(crate) fn activity_mut(&mut self) -> Option<&mut Activity> {
         self.activity.as_deref_mut()
@@ -317,17 +347,18 @@ impl Thread {
         const OPERATION: i64 = 0x7f;
         const LOCK_PI: [i64; 2] = [6, 13];
         const CONTENDED: i64 = 2;
-        self.open.is_some_and(|open| {
-            let operation = open.control.map(|operation| operation & OPERATION);
+        self.open.as_ref().is_some_and(|open| {
+            let Arguments { control, wait, .. } = open.arguments();
+            let operation = control.map(|operation| operation & OPERATION);
             operation.is_some_and(|operation| LOCK_PI.contains(&operation))
-                || open.wait == WaitArgument::Expected(CONTENDED)
+                || *wait == WaitArgument::Expected(CONTENDED)
         })
     }
 
     /// Returns the system call that the thread is in, and its begin \[ns since 1970\].
     #[must_use]
     pub fn in_call(&self) -> Option<(CallId, i64)> {
-        self.open.map(|open| (open.call, open.begin))
+        self.open.as_ref().map(|open| (open.call, open.begin))
     }
 }
 

@@ -65,6 +65,22 @@ fn origins<'r>(
     })
 }
 
+/// Names the process of an application's trace as the trace does.
+#[cold]
+#[inline(never)]
+fn name_process<O: Observer>(
+    engine: &mut Engine,
+    event: &Event<'_>,
+    machine: u8,
+    process: Option<i64>,
+    seen: &mut O,
+) {
+    let name = event.stream().trace().schema().environment("procname");
+    if let (Some(EnvValue::Text(name)), Some(process)) = (name, process) {
+        engine.name_process(machine, process, name, seen);
+    }
+}
+
 /// The state of threads and CPUs, computed from event records.
 #[derive(Clone, Debug)]
 pub struct Timeline {
@@ -172,16 +188,15 @@ impl Timeline {
     /// whether one of their records was selected.
     #[inline]
     pub fn event<O: Observer>(&mut self, event: &Event<'_>, selected: bool, seen: &mut O) {
-        let Some(&origin) = self.origins.get(event.stream().index()) else { return };
+        let Some(origin) = self.origins.get(event.stream().index()) else { return };
         if let Some(time) = event.time() {
             self.engine.world.moves_to(time);
         }
-        let Some(slot) = self.bindings.get_mut(event.class().index()) else { return };
-        let (calls, names) = (&mut self.engine.world.calls, &mut self.engine.world.names);
-        let binding = slot.get_or_insert_with(|| {
-            let spans = self.spans.as_ref();
-            Binding::new(event.class(), origin.is_kernel, calls, names, spans, &self.counters)
-        });
+        let slot = match self.bindings.get(event.class().index()) {
+            Some(slot) => slot,
+            None => return,
+        };
+        let Some(binding) = slot else { return self.first_of_class(event, selected, seen) };
         if binding.is_nothing() && !O::RECORDS {
             return;
         }
@@ -198,25 +213,25 @@ impl Timeline {
                 if let Some(who) = self.engine.running(origin.machine, cpu, own) {
                     let told = EndingRecord { machine: origin.machine, selected };
                     let time = event.time().unwrap_or(self.engine.world.now);
-                    return self.engine.apply_brief(who, brief, told, time, seen);
+                    return self.engine.apply_brief(who, brief, (told, cpu), time, seen);
                 }
             }
         }
         let calls = &mut self.engine.world.calls;
         let deferred = binding.deferred(event, calls);
-        // Of what this observer does not look at, only who made it.
-        let fact = match binding.is_unwanted::<O>() {
-            true => binding.whose.tid.is_some().then_some(Fact::Made),
-            false if deferred.is_some() => deferred
-                .as_ref()
-                .map(|(call, kept)| Fact::Deferred { call: *call, more: More::Copied(kept) }),
-            false => {
-                let numbers = self.numbers.by(origin.architecture);
-                binding.fact(event, numbers, calls, O::STATES || O::FILES)
-            }
+        let fact = if binding.is_unwanted::<O>() {
+            // Of what this observer does not look at, only who made it.
+            binding.whose.tid.is_some().then_some(Fact::Made)
+        } else if let Some(deferred) = &deferred {
+            let (call, kept) = &**deferred;
+            Some(Fact::Deferred { call: *call, more: More::Copied(kept) })
+        } else if binding.is_name() && !origin.knows_threads {
+            // Of another PID namespace: its numbers are those of others here.
+            None
+        } else {
+            let numbers = self.numbers.by(origin.architecture);
+            binding.fact(event, numbers, calls, O::STATES || O::FILES)
         };
-        // Of another PID namespace: its numbers are those of others here.
-        let fact = fact.filter(|fact| origin.knows_threads || !matches!(fact, Fact::Named { .. }));
         let mark = binding.span(event);
         let has_counters = !binding.counters.is_empty();
         if fact.is_none() && mark.is_none() && !has_counters && !O::RECORDS {
@@ -236,32 +251,47 @@ impl Timeline {
             home: Home { trace: origin.trace, pid: home_pid },
             selected,
         };
+        let is_kernel = origin.is_kernel;
         if !origin.is_named {
-            let of = self.origins.get_mut(event.stream().index());
-            of.into_iter().for_each(|of| of.is_named = true);
-            let name = event.stream().trace().schema().environment("procname");
-            if let (Some(EnvValue::Text(name)), Some(pid)) = (name, pid) {
-                self.engine.name_process(origin.machine, pid, name, seen);
+            name_process(&mut self.engine, event, origin.machine, pid, seen);
+            if let Some(origin) = self.origins.get_mut(event.stream().index()) {
+                origin.is_named = true;
             }
         }
         if let Some(fact) = fact {
-            self.engine.apply(spot, fact, seen);
+            self.engine.apply(&spot, fact, seen);
         }
         if let Some(mark) = mark {
-            self.engine.apply(spot, Fact::Span(mark), seen);
+            self.engine.apply(&spot, Fact::Span(mark), seen);
         }
         if has_counters {
             let stream = u32::try_from(event.stream().index()).unwrap_or(u32::MAX);
-            let place = self.engine.counter_place(spot, origin.is_kernel, stream, seen);
+            let place = self.engine.counter_place(&spot, is_kernel, stream, seen);
             for counter in &binding.counters {
                 if let Some(number) = counter.number(event) {
-                    self.engine.count(spot, (counter.name, place, number), seen);
+                    self.engine.count(&spot, (counter.name, place, number), seen);
                 }
             }
         }
         if O::RECORDS {
-            let who = self.engine.of(spot, seen);
+            let who = self.engine.of(&spot, seen);
             seen.record(&self.engine.world, event, who, selected);
+        }
+    }
+
+    /// Finds the meaning of a class, and applies its first record.
+    #[cold]
+    #[inline(never)]
+    fn first_of_class<O: Observer>(&mut self, event: &Event<'_>, selected: bool, seen: &mut O) {
+        let at = event.class().index();
+        let is_kernel =
+            self.origins.get(event.stream().index()).is_some_and(|origin| origin.is_kernel);
+        let (calls, names) = (&mut self.engine.world.calls, &mut self.engine.world.names);
+        let spans = self.spans.as_ref();
+        let binding = Binding::new(event.class(), is_kernel, calls, names, spans, &self.counters);
+        if let Some(slot) = self.bindings.get_mut(at) {
+            *slot = Some(binding);
+            self.event(event, selected, seen);
         }
     }
 

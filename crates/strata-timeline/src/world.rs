@@ -113,8 +113,10 @@ impl World {
     /// Notes the time of a record.
     #[inline]
     pub(crate) fn moves_to(&mut self, time: i64) {
-        self.until(time);
-        self.begin.get_or_insert(time);
+        if self.begin.is_none() {
+            (self.begin, self.now) = (Some(time), time);
+        }
+        self.now = self.now.max(time);
     }
 
     /// Sets the present to a later time. The first one may be any, as before 1970.

@@ -133,7 +133,7 @@ fn paths_begin_in_the_folder_that_the_call_or_the_process_says() {
         let parts: Vec<(Part, i64)> = folder.map(|at| (Part::Folder, at)).into_iter().collect();
         let mut open = OpenCall::of(call);
         begin(&mut world, who, &mut open, Object::None, More::Is(at, &parts), true);
-        world.names.text(open.path)
+        world.names.text(open.arguments().path)
     };
     for (at, folder, wanted) in [
         ("/a", None, "/a"),
@@ -160,7 +160,7 @@ fn paths_begin_in_the_folder_that_the_call_or_the_process_says() {
         let call = world.calls.of(call).unwrap();
         let mut open = OpenCall::of(call);
         begin(&mut world, who, &mut open, Object::None, More::Is(at, &[]), true);
-        world.names.text(open.path)
+        world.names.text(open.arguments().path)
     };
     assert_eq!((name("openat", "a"), name("unlink", "a")), ("/opt/a".into(), "/opt/a".into()));
     assert_eq!((name("symlink", "a"), name("mq_open", "q")), ("a".into(), "q".into()));
@@ -204,8 +204,8 @@ fn socket_of_any_port_has_the_one_that_it_was_given() {
         let name = world.names.of_kind(NameKind::Socket, bound.as_bytes());
         world.open(who, 3, OpenedFor { name, by_exec: Some(true) });
         let call = world.calls.of("getsockname").unwrap();
-        let open =
-            OpenCall { descriptor: Some(3), object: Object::File(name), ..OpenCall::of(call) };
+        let mut open = OpenCall { object: Object::File(name), ..OpenCall::of(call) };
+        open.arguments_mut().descriptor = Some(3);
         asked(world, who, &open, found);
         let opened = world.opened(who, 3).unwrap();
         assert_eq!(opened.by_exec, Some(true));
@@ -219,7 +219,8 @@ fn socket_of_any_port_has_the_one_that_it_was_given() {
     let name = Names::of(&mut world.names, b"x:0");
     world.open(who, 4, OpenedFor { name, by_exec: None });
     let call = world.calls.of("getsockname").unwrap();
-    let open = OpenCall { descriptor: Some(4), object: Object::File(name), ..OpenCall::of(call) };
+    let mut open = OpenCall { object: Object::File(name), ..OpenCall::of(call) };
+    open.arguments_mut().descriptor = Some(4);
     asked(&mut world, who, &open, found());
     assert_eq!(world.file(who, 4), Some(name));
 }

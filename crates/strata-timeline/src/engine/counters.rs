@@ -12,7 +12,7 @@ impl Engine {
     /// Returns the CPU, process or stream that the counters of a record belong to.
     pub(crate) fn counter_place<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         is_kernel: bool,
         stream: u32,
         seen: &mut O,
@@ -32,7 +32,7 @@ impl Engine {
     /// Sets a counter to a value, and reports the previous value.
     pub(crate) fn count<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         (name, place, number): (Name, CounterPlace, CounterNumber),
         seen: &mut O,
     ) {

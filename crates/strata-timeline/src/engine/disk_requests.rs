@@ -10,7 +10,7 @@ impl Engine {
     /// Completes a request, or a part of it, and reports a whole one.
     pub(super) fn done<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         place: DiskPlace,
         error: Option<i64>,
         seen: &mut O,
@@ -30,7 +30,7 @@ impl Engine {
     /// Reports that a request ended the wait that was reported last, if the interrupt being served has completed it.
     pub(super) fn waited_for<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         (id, interval): (ThreadId, &Interval),
         seen: &mut O,
     ) {

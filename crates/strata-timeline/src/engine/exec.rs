@@ -10,7 +10,7 @@ use crate::state::{State, Waker};
 impl Engine {
     /// Ends the thread with the number `old`. The first thread of the process, which the record names, continues in its
     /// place.
-    pub(super) fn leads<O: Observer>(&mut self, spot: Spot, old: i64, seen: &mut O) {
+    pub(super) fn leads<O: Observer>(&mut self, spot: &Spot, old: i64, seen: &mut O) {
         let Some(tid) = spot.tid.filter(|&tid| tid != old && tid != 0) else { return };
         let Some(id) = self.world.threads.find(spot.machine, old) else { return };
         let Some(main) = self.thread(spot.machine, tid, seen) else { return };
@@ -35,7 +35,7 @@ impl Engine {
     /// Makes the first thread the running one of a CPU, in place of the thread that has ended.
     fn takes_over<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         cpu: u32,
         (id, main): (ThreadId, ThreadId),
         seen: &mut O,

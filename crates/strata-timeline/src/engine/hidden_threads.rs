@@ -13,26 +13,39 @@ impl Engine {
     #[inline]
     pub(super) fn follows<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         cpu: u32,
         prev: Option<ThreadId>,
         seen: &mut O,
     ) {
-        let given = self.cpu(spot.machine, cpu).and_then(|of| of.given.take());
-        let Some(given) = given else { return };
-        match prev {
-            // Between two traces there may be time of which nobody has recorded anything.
-            _ if given.trace != spot.home.trace => {}
-            Some(prev) if prev == given.thread => self.world.hidden.is_followed(spot.machine),
-            _ => {
-                self.world.hidden.is_unfollowed(spot.machine, &given, spot.time);
-                let now = |thread| FoundOnCpu { thread, since: spot.time, time: spot.time };
-                let found = |prev| given.found.filter(|it| it.thread == prev);
-                let next = prev.map(|prev| found(prev).unwrap_or_else(|| now(prev)));
-                let Given { thread, from, .. } = given;
-                seen.unfollowed(&self.world, &Unfollowed { cpu, thread, from, next });
-            }
+        let Some(of) = self.cpu(spot.machine, cpu) else { return };
+        let Some(given) = &of.given else { return };
+        if given.trace == spot.home.trace && prev == Some(given.thread) {
+            of.given = None;
+            return self.world.hidden.is_followed(spot.machine);
         }
+        // Between two traces there may be time of which nobody has recorded anything.
+        let given = of.given.take().filter(|given| given.trace == spot.home.trace);
+        if let Some(given) = given {
+            self.does_not_follow(spot, (cpu, given), prev, seen);
+        }
+    }
+
+    /// Reports a switch that is not from the thread to which the CPU was given.
+    #[cold]
+    fn does_not_follow<O: Observer>(
+        &mut self,
+        spot: &Spot,
+        (cpu, given): (u32, Given),
+        prev: Option<ThreadId>,
+        seen: &mut O,
+    ) {
+        self.world.hidden.is_unfollowed(spot.machine, &given, spot.time);
+        let now = |thread| FoundOnCpu { thread, since: spot.time, time: spot.time };
+        let found = |prev| given.found.filter(|it| it.thread == prev);
+        let next = prev.map(|prev| found(prev).unwrap_or_else(|| now(prev)));
+        let Given { thread, from, .. } = given;
+        seen.unfollowed(&self.world, &Unfollowed { cpu, thread, from, next });
     }
 
     /// Notes that a thread has a CPU that was given to another one. Returns the time at which it was given.

@@ -20,14 +20,14 @@ impl Engine {
     }
 
     /// Takes the name of a disk from a state dump.
-    pub(super) fn device_is(&mut self, spot: Spot, device: i64, name: RecordText<'_>) {
+    pub(super) fn device_is(&mut self, spot: &Spot, device: i64, name: RecordText<'_>) {
         let device = u32::try_from(device).unwrap_or(u32::MAX);
         let name = name.bytes().unwrap_or_default();
         self.world.name_disk(spot.machine, device, &name);
     }
 
     /// Takes the name of an interrupt from a state dump.
-    pub(super) fn interrupt_is(&mut self, spot: Spot, number: i64, name: RecordText<'_>) {
+    pub(super) fn interrupt_is(&mut self, spot: &Spot, number: i64, name: RecordText<'_>) {
         let number = i32::try_from(number).unwrap_or(-1);
         let name = name.bytes().unwrap_or_default();
         self.world.name_interrupt(spot.machine, number, &name);
@@ -36,7 +36,7 @@ impl Engine {
     /// Takes the control group of a process, and the container of that, from a state dump or a move.
     pub(super) fn grouped<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         process: i64,
         [path, container]: [RecordText<'_>; 2],
         (number, is_move): (Option<i64>, bool),
@@ -73,7 +73,7 @@ impl Engine {
     /// before it records the fork: such a thread begins now. Nothing else in a state dump applies to a new thread.
     pub(super) fn newborn(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         parent: Option<ThreadId>,
         child: i64,
         process: Option<i64>,
@@ -125,7 +125,7 @@ impl Engine {
 
     /// Applies a state dump's record that a thread is blocked. If no other record of the trace has named the thread yet, the
     /// thread was blocked before the first record, since a waking or a switch would have named it.
-    pub(super) fn was_asleep(&mut self, spot: Spot, tid: i64, asleep: Option<Reason>) {
+    pub(super) fn was_asleep(&mut self, spot: &Spot, tid: i64, asleep: Option<Reason>) {
         let (Some(mut reason), false) = (asleep, self.is_blind(spot.machine)) else { return };
         let Some(id) = self.world.threads.find(spot.machine, tid) else { return };
         reason.object = self.world.object(id, reason.object);
@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// Makes a thread blocked from before the first record on, if no other record has named it so far.
-    pub(super) fn sleeps_since_begin(&mut self, spot: Spot, id: ThreadId, reason: Reason) {
+    pub(super) fn sleeps_since_begin(&mut self, spot: &Spot, id: ThreadId, reason: Reason) {
         let begin = self.world.begin.unwrap_or(spot.time);
         let Some(thread) = self.world.threads.get_mut(id) else { return };
         let is_first = thread.state == State::Unknown && thread.since <= begin && !thread.is_seen;

@@ -126,7 +126,7 @@ fn unsure(cause: Waker) -> Waker {
 
 impl Engine {
     /// Notes the thread that has raised a softirq.
-    pub(super) fn softirq_raised(&mut self, spot: Spot, number: u8, who: Option<ThreadId>) {
+    pub(super) fn softirq_raised(&mut self, spot: &Spot, number: u8, who: Option<ThreadId>) {
         let Some(of) = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)) else { return };
         let in_interrupt = match of.open.last() {
             _ if of.in_timer() => Some(Waker::Timer),
@@ -156,7 +156,7 @@ impl Engine {
     }
 
     /// Finds the cause of a softirq that begins.
-    pub(super) fn softirq_begins(&mut self, spot: Spot, number: u8) {
+    pub(super) fn softirq_begins(&mut self, spot: &Spot, number: u8) {
         let Some(of) = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)) else { return };
         let slot = of.causes.raised.get_mut(usize::from(number));
         let (raised, runs) = (slot.and_then(Option::take), of.thread);
@@ -233,12 +233,17 @@ impl Engine {
     /// Forgets the cause of a waiting softirq if another thread sends as well, since the packets of both are in one
     /// queue.
     #[inline]
-    pub(super) fn sends_meanwhile(&mut self, spot: Spot, who: ThreadId, open: &OpenCall) {
+    pub(super) fn sends_meanwhile(
+        &mut self,
+        (machine, cpu): (u8, Option<u32>),
+        who: ThreadId,
+        open: &OpenCall,
+    ) {
         let moves = self.world.calls.moves(open.in_effect);
         if matches!(moves, Moves::Nothing | Moves::Reads) {
             return;
         }
-        let Some(of) = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)) else { return };
+        let Some(of) = cpu.and_then(|cpu| self.cpu(machine, cpu)) else { return };
         let causes = &of.causes;
         let is_others = |cause: Option<Waker>| {
             cause.is_some_and(|it| matches!(it, Waker::Thread { .. }) && !is_by(&it, who))
@@ -251,7 +256,7 @@ impl Engine {
         if !sends(&self.world, open) {
             return;
         }
-        if let Some(of) = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)) {
+        if let Some(of) = cpu.and_then(|cpu| self.cpu(machine, cpu)) {
             if let Some(slot) = of.causes.raised.get_mut(usize::from(NET_RX)) {
                 *slot = slot.map(|_| Waker::Softirq(NET_RX));
             }
@@ -263,7 +268,7 @@ impl Engine {
 
     /// Notes the cause for which a `ksoftirqd` is woken.
     #[inline]
-    pub(super) fn daemon_wakes(&mut self, spot: Spot, woken: ThreadId, by: Option<ThreadId>) {
+    pub(super) fn daemon_wakes(&mut self, spot: &Spot, woken: ThreadId, by: Option<ThreadId>) {
         if !self.is_called(woken, DAEMON) {
             return;
         }
@@ -292,7 +297,7 @@ impl Engine {
             }
             _ => false,
         };
-        open.is_some_and(|open| is_so(open.object) || is_so(open.target))
+        open.is_some_and(|open| is_so(open.object) || is_so(open.arguments().target))
     }
 
     fn knows_interrupts(&self, machine: u8) -> bool {
@@ -313,8 +318,8 @@ fn sends(world: &World, open: &OpenCall) -> bool {
         (_, Moves::Nothing) => OTHER_CALLS.contains(&name),
         _ => true,
     };
-    let copies = open.target != Object::None;
-    by_call && is_of_network(world, if copies { open.target } else { open.object })
+    let target = open.arguments().target;
+    by_call && is_of_network(world, if target == Object::None { open.object } else { target })
 }
 
 /// Returns true if the object may be a socket of the network.

@@ -9,7 +9,7 @@ use crate::spans::{
 };
 
 impl Engine {
-    pub(super) fn span<O: Observer>(&mut self, spot: Spot, mark: SpanMark<'_>, seen: &mut O) {
+    pub(super) fn span<O: Observer>(&mut self, spot: &Spot, mark: SpanMark<'_>, seen: &mut O) {
         let who = self.of(spot, seen);
         match mark.begins {
             true => self.begin(spot, mark, who, seen),
@@ -19,7 +19,7 @@ impl Engine {
 
     /// Returns the thread of a record. Unlike [`Engine::who`], applies nothing to the CPU: records of applications do
     /// not prove which thread runs.
-    pub(crate) fn of<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
+    pub(crate) fn of<O: Observer>(&mut self, spot: &Spot, seen: &mut O) -> Option<ThreadId> {
         let who = match spot.tid {
             Some(tid) => self.thread(spot.machine, tid, seen),
             None => spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)?.thread),
@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// Returns false if the CPU's thread belongs to another process than the trace says for the record.
-    fn may_be(&self, who: ThreadId, spot: Spot) -> bool {
+    fn may_be(&self, who: ThreadId, spot: &Spot) -> bool {
         let main = self.world.threads.get(who).and_then(|thread| thread.main);
         let main = main.and_then(|main| self.world.threads.get(main));
         let is_other = main.zip(spot.pid).is_some_and(|(main, pid)| i64::from(main.tid) != pid);
@@ -63,7 +63,7 @@ impl Engine {
 
     fn begin<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         mark: SpanMark<'_>,
         who: Option<ThreadId>,
         seen: &mut O,
@@ -108,7 +108,7 @@ impl Engine {
 
     fn end<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         mark: SpanMark<'_>,
         who: Option<ThreadId>,
         seen: &mut O,

@@ -53,7 +53,7 @@ fn is_given_up(name: &str, result: Option<i64>) -> bool {
 impl Engine {
     pub(super) fn wake<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         tid: i64,
         name: RecordText<'_>,
         by: Option<ThreadId>,
@@ -130,7 +130,7 @@ impl Engine {
         thread.may_time_out = is_wait.then_some(Interval { from, to, state, waker, cpu });
     }
 
-    fn waker(&mut self, spot: Spot, woken: ThreadId, by: Option<ThreadId>) -> Waker {
+    fn waker(&mut self, spot: &Spot, woken: ThreadId, by: Option<ThreadId>) -> Waker {
         let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
         let (in_interrupt, runs) = match of {
             Some(of) => (of.interrupt_waker(woken), of.thread),
@@ -180,7 +180,7 @@ impl Engine {
             // One that is to try again may have been woken by another thread.
             CallKind::Futex => result == Some(-ETIMEDOUT),
             CallKind::Poll => result.is_some_and(|result| match result {
-                0 => !matches!(open.wait, WaitArgument::Timeout(..=0)),
+                0 => !matches!(open.arguments().wait, WaitArgument::Timeout(..=0)),
                 ..0 => false,
                 _ => is_ready_only(&self.world, open, who, (result, more), |object| {
                     is_timer(&self.world, object)
@@ -201,7 +201,7 @@ impl Engine {
     /// that thread. The kernel makes the record of a signal right behind that of the wake.
     pub(super) fn timer_signals<O: Observer>(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         target: Option<i64>,
         seen: &mut O,
     ) {

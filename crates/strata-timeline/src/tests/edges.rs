@@ -244,7 +244,7 @@ fn threads_of_two_machines_with_one_number_are_two() {
             10 | 20 => Fact::Enter { call, elapsed: 0, object: Object::None, more: More::None },
             _ => Fact::Leave { call, result: Some(1), more: More::None },
         };
-        engine.apply(spot, fact, &mut told);
+        engine.apply(&spot, fact, &mut told);
         assert_eq!(engine.world.told.machine, number);
     }
     let calls: Vec<_> = told.of(5).into_iter().filter(|line| line.starts_with("call")).collect();
@@ -364,7 +364,7 @@ fn calls_are_selected_by_either_end_and_those_alone_by_the_one_that_is_there() {
     for (time, (fact, selected)) in (1..).zip(facts) {
         let (cpu, tid, home) = (Some(0), Some(5), Home { trace: 0, pid: None });
         let spot = Spot { time, machine: 0, cpu, tid, pid: None, own_tid: tid, home, selected };
-        engine.apply(spot, fact, &mut seen);
+        engine.apply(&spot, fact, &mut seen);
     }
     engine.finish(&mut seen);
     assert_eq!(seen.0, [false, true, true]);
@@ -437,7 +437,7 @@ fn call_of_no_descriptor_is_about_none() {
     machine.enter_with(10, 0, 5, ("splice", fd), &parts);
     let thread = machine.engine.world.threads.find(0, 5).unwrap();
     let open = machine.engine.world.threads.get(thread).unwrap().open.unwrap();
-    assert_eq!((open.object, open.target), (fd, Object::None));
+    assert_eq!((open.object, open.arguments().target), (fd, Object::None));
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn switches_with_discarded_records_another_trace_or_another_cpu_between_hide_nob
         let (cpu, tid) = (Some(0), Some(9));
         let spot =
             Spot { time: 20, machine: 0, cpu, tid, pid: None, own_tid: tid, home, selected: true };
-        machine.engine.apply(spot, fact(9, 5), &mut machine.told);
+        machine.engine.apply(&spot, fact(9, 5), &mut machine.told);
         assert_eq!(hidden(&machine).len(), wanted);
         assert!(machine.finish().of(70).iter().all(|line| line.starts_with("unknown")));
     }

@@ -80,7 +80,7 @@ fn short_processes(count: i64, numbers: i64) -> (Engine, Sums) {
             let spot =
                 Spot { time, machine: 0, cpu, tid, pid: None, own_tid, home, selected: true };
             engine.world.now = time;
-            engine.apply(spot, fact, &mut sums);
+            engine.apply(&spot, fact, &mut sums);
         }
     }
     (engine, sums)
