@@ -243,16 +243,25 @@ struct PendingWait {
     is_by_signal: bool,
 }
 
+/// What the end of each system call looks at, of its thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct ThreadNotes {
+    /// True if the thread receives work from outside. Other threads wait while it sleeps.
+    serves: bool,
+    /// True if the thread has read from a socket, and has not written to one since.
+    is_asked: bool,
+    /// True if a wait of the thread is among the pending ones.
+    has_waited: bool,
+}
+
 /// Counts waits while a trace is read.
 #[derive(Clone, Debug)]
 pub struct BlockedCounter {
     range: TimeRange,
     pending: HashMap<ThreadId, PendingWait, Mix>,
     rows: HashMap<RowKey, RowSum, Mix>,
-    /// Threads that receive work from outside. Other threads wait while these sleep.
-    servers: HashSet<ThreadId, Mix>,
-    /// Threads that have read from a socket, and have not written to one since.
-    asked: HashSet<ThreadId, Mix>,
+    /// What is known of each thread, by [`ThreadId::index`].
+    threads: Vec<ThreadNotes>,
     idle: HashMap<(ThreadId, Option<CallId>), u64, Mix>,
     /// The total time for which each thread was blocked \[ns\].
     whole: HashMap<ThreadId, u64, Mix>,
@@ -267,12 +276,21 @@ impl BlockedCounter {
             range,
             pending: HashMap::default(),
             rows: HashMap::default(),
-            servers: HashSet::default(),
-            asked: HashSet::default(),
+            threads: Vec::new(),
             idle: HashMap::default(),
             whole: HashMap::default(),
             holders: Holders::default(),
         }
+    }
+
+    /// Returns what is known of a thread, for changes.
+    #[inline]
+    fn notes(&mut self, thread: ThreadId) -> &mut ThreadNotes {
+        let at = thread.index();
+        if self.threads.len() <= at {
+            self.threads.resize(at + 1, ThreadNotes::default());
+        }
+        &mut self.threads[at]
     }
 
     /// Counts a finished wait.
@@ -310,7 +328,7 @@ impl BlockedCounter {
         if kind == WaitKind::Work {
             let is_sleep = matches!(call, Some(CallKind::Sleep | CallKind::Futex) | None);
             if !is_sleep && waker != Waker::Timer {
-                self.servers.insert(thread);
+                self.notes(thread).serves = true;
             }
             let key = (thread, reason.call);
             let is_full = self.idle.len() >= ROWS_MAX && !self.idle.contains_key(&key);
@@ -356,11 +374,13 @@ impl BlockedCounter {
         for ((thread, call), nanos) in std::mem::take(&mut self.idle) {
             idle.entry(thread).or_default().push((call, nanos));
         }
+        let serves =
+            |thread: ThreadId| self.threads.get(thread.index()).is_some_and(|notes| notes.serves);
         // By program, call, object and kind.
         type Found = (Option<String>, String, String, String, WaitKind, &'static str);
         let mut rows: HashMap<Found, FoundRow> = HashMap::new();
         for (key, sum) in self.rows {
-            if key.thread.is_some_and(|thread| !self.servers.contains(&thread)) {
+            if key.thread.is_some_and(|thread| !serves(thread)) {
                 let of = idle.entry(sum.waiter).or_default();
                 of.push((key.reason.call, sum.times.total));
                 continue;
@@ -589,7 +609,9 @@ impl Observer for BlockedCounter {
         }
         let is_mutex = world.threads.get(thread).is_some_and(|thread| thread.is_in_mutex());
         let Interval { from, to, waker, .. } = *interval;
-        let is_by_signal = self.asked.contains(&thread) && is_signalled(world, thread, waker);
+        let notes = self.notes(thread);
+        notes.has_waited = true;
+        let is_by_signal = notes.is_asked && is_signalled(world, thread, waker);
         let wait = PendingWait { reason, from, to, waker, is_mutex, is_by_signal };
         if let Some(before) = self.pending.insert(thread, wait) {
             self.count(world, thread, before);
@@ -604,14 +626,16 @@ impl Observer for BlockedCounter {
     }
 
     fn call(&mut self, world: &World, call: &Call) {
+        let notes = self.notes(call.thread);
         // Who always finds work there does not wait for it.
-        if serves(world, call) {
-            self.servers.insert(call.thread);
-        }
+        notes.serves |= serves(world, call);
         match (is_of_socket(world, call), world.calls.moves(call.call)) {
-            (true, Moves::Reads) => drop(self.asked.insert(call.thread)),
-            (true, Moves::Writes) => drop(self.asked.remove(&call.thread)),
+            (true, Moves::Reads) => notes.is_asked = true,
+            (true, Moves::Writes) => notes.is_asked = false,
             _ => {}
+        }
+        if !std::mem::take(&mut notes.has_waited) {
+            return;
         }
         let Some(mut wait) = self.pending.remove(&call.thread) else { return };
         // Of several descriptors it is known only now which one was ready.

@@ -298,6 +298,33 @@ impl Waited {
 /// A run of a thread on a CPU: begin \[ns since 1970\], end and thread.
 type ThreadRun = (i64, i64, ThreadId);
 
+/// The latest runs of each CPU, by machine and CPU.
+#[derive(Clone, Debug, Default)]
+struct LatestRuns(Vec<Vec<VecDeque<ThreadRun>>>);
+
+impl LatestRuns {
+    fn of(&self, machine: u8, cpu: u32) -> Option<&VecDeque<ThreadRun>> {
+        self.0.get(usize::from(machine))?.get(usize::try_from(cpu).ok()?)
+    }
+
+    /// Adds a run. The timeline limits the number of CPUs.
+    fn add(&mut self, machine: u8, cpu: u32, run: ThreadRun) {
+        let (machine, Ok(cpu)) = (usize::from(machine), usize::try_from(cpu)) else { return };
+        if self.0.len() <= machine {
+            self.0.resize_with(machine + 1, Vec::new);
+        }
+        let Some(cpus) = self.0.get_mut(machine) else { return };
+        if cpus.len() <= cpu {
+            cpus.resize_with(cpu + 1, VecDeque::new);
+        }
+        let Some(runs) = cpus.get_mut(cpu) else { return };
+        if runs.len() >= RUNS_MAX {
+            runs.pop_front();
+        }
+        runs.push_back(run);
+    }
+}
+
 /// Counts the states of threads.
 #[derive(Clone, Debug)]
 pub struct ThreadCounter {
@@ -307,8 +334,7 @@ pub struct ThreadCounter {
     waits: HashMap<(ThreadId, Option<Reason>), Waited, Mix>,
     rivals: HashMap<(ThreadId, Option<ThreadId>), u64, Mix>,
     spreads: HashMap<ThreadId, Times, Mix>,
-    /// The latest runs of each CPU, by machine and CPU.
-    runs: HashMap<(u8, u32), VecDeque<ThreadRun>, Mix>,
+    runs: LatestRuns,
     delays: Longest<(ThreadId, u32)>,
     virtual_cpus: Option<VirtualCpus>,
 }
@@ -323,7 +349,7 @@ impl ThreadCounter {
             waits: HashMap::default(),
             rivals: HashMap::default(),
             spreads: HashMap::default(),
-            runs: HashMap::default(),
+            runs: LatestRuns::default(),
             delays: Longest::new(delays.into()),
             virtual_cpus: None,
         }
@@ -351,7 +377,7 @@ impl ThreadCounter {
     /// Adds the runs of other threads on `cpu` while `thread` waited for it.
     fn rivals(&mut self, machine: u8, thread: ThreadId, cpu: u32, from: i64, to: i64) {
         let mut left = to.abs_diff(from);
-        let runs = self.runs.get(&(machine, cpu));
+        let runs = self.runs.of(machine, cpu);
         for &(began, ended, other) in runs.into_iter().flatten().rev() {
             if ended <= from || left == 0 {
                 break;
@@ -619,14 +645,10 @@ impl Observer for ThreadCounter {
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
         let machine = world.threads.get(thread).map_or(0, |thread| thread.machine);
         if let State::Running { cpu } = interval.state {
-            let runs = self.runs.entry((machine, cpu)).or_default();
-            if runs.len() >= RUNS_MAX {
-                runs.pop_front();
-            }
-            runs.push_back((interval.from, interval.to, thread));
+            self.runs.add(machine, cpu, (interval.from, interval.to, thread));
         }
         if let Some(virtual_cpus) = &mut self.virtual_cpus {
-            let runs = interval.cpu.and_then(|cpu| self.runs.get(&(machine, cpu)));
+            let runs = interval.cpu.and_then(|cpu| self.runs.of(machine, cpu));
             virtual_cpus.state(world, thread, interval, &|| had(runs, interval));
         }
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
