@@ -28,14 +28,14 @@ use strata_ctf::read::{DeferredClass, DeferredField, DeferredValue};
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
 use strata_model::syscalls::{name_of, Architecture, NUMBERS};
 
-use crate::calls::{CallId, CallKind, Calls};
 use crate::counters::{CounterBinding, CounterRoles};
 use crate::facts::SpanMark;
 use crate::facts::{
     Brief, CopiedFields, DiskPlace, Fact, Fields, More, Part, RecordText, SocketAddress, POLLED,
     READY,
 };
-use crate::names::{Name, Names};
+use crate::ids::calls::{CallId, CallKind, Calls};
+use crate::ids::names::{Name, Names};
 use crate::observer::Observer;
 use crate::spans::{KeyRef, SpanRole, SpanRoles};
 use crate::state::{Object, Reason, Sleep};

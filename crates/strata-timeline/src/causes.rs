@@ -1,6 +1,6 @@
 //! The causes of the softirqs and timers of one CPU, as far as records say them.
 
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Interrupt;
 use crate::state::Waker;
 use crate::threads::NEVER;

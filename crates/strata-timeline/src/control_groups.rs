@@ -16,8 +16,8 @@
 
 use std::collections::HashMap;
 
-use crate::id::ThreadId;
-use crate::names::Name;
+use crate::ids::names::Name;
+use crate::ids::thread_id::ThreadId;
 
 /// The most control groups that are kept.
 const GROUPS_MAX: usize = 1 << 16;

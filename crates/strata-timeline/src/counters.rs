@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use strata_ctf::read::{Event, EventClass, FieldKind, FieldRef, Scope, Value};
 
-use crate::id::ThreadId;
-use crate::names::{Name, Names};
+use crate::ids::names::{Name, Names};
+use crate::ids::thread_id::ThreadId;
 
 /// The most counters that have values at one time.
 pub const COUNTERS_MAX: usize = 1 << 16;

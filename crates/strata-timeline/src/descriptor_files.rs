@@ -25,11 +25,11 @@
 //! another descriptor are joined with its name, if that is known. epoll returns numbers that the program has
 //! chosen, and the table of the epoll says which descriptor each stands for.
 
-use crate::calls::{is_closed_by_exec, CallId, CallKind};
 use crate::descriptors::OpenedFor;
 use crate::facts::{More, Part, PolledDescriptors, RecordText, SocketAddress};
-use crate::id::ThreadId;
-use crate::names::{Name, NameKind};
+use crate::ids::calls::{is_closed_by_exec, CallId, CallKind};
+use crate::ids::names::{Name, NameKind};
+use crate::ids::thread_id::ThreadId;
 use crate::state::Object;
 use crate::threads::{Arguments, OpenCall, WaitArgument};
 use crate::world::World;

@@ -11,10 +11,10 @@ use strata_ctf::read::{Event, EventClass, Trace};
 use strata_model::schema::Schema;
 
 use crate::binding::{Binding, NumberedCalls};
-use crate::calls::Calls;
 use crate::counters::CounterRoles;
 use crate::facts::{CopiedFields, Fact, More};
-use crate::names::Names;
+use crate::ids::calls::Calls;
+use crate::ids::names::Names;
 use crate::record_source::{descriptor_calls, is_kernel};
 use crate::state::Object;
 use crate::tracer_names::CallEnd;

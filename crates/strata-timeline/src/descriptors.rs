@@ -24,7 +24,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::names::Name;
+use crate::ids::names::Name;
 
 /// The most descriptors in all tables together; some 24 bytes each.
 const DESCRIPTORS_MAX: usize = 1 << 20;

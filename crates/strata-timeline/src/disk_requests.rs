@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use crate::facts::DiskPlace;
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::{DiskRequest, RequestKind};
 
 /// The most requests that have begun and not ended. A disk has some thousands.

@@ -53,15 +53,15 @@ mod softirqs;
 mod spans;
 mod wakes;
 
-use crate::calls::{CallId, CallKind};
 use crate::causes::{SoftirqCauses, SOFTIRQS};
 use crate::counters::OpenCounters;
 use crate::descriptor_files;
 use crate::disk_requests::{kind_of, Requests};
 use crate::facts::{Brief, Fact, More, RecordText, Spot};
 use crate::hidden_threads::{Given, Hidden, Switches};
-use crate::id::ThreadId;
-use crate::names;
+use crate::ids::calls::{CallId, CallKind};
+use crate::ids::names;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, Unpaired, UnpairedCall};
 use crate::prev_state::{Departure, StateNumbers};
 use crate::signals;

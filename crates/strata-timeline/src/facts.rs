@@ -22,8 +22,8 @@
 
 use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value, Visit};
 
-use crate::calls::CallId;
-use crate::names::Name;
+use crate::ids::calls::CallId;
+use crate::ids::names::Name;
 use crate::spans::{Home, KeyRef};
 
 use crate::state::{Object, Reason};

@@ -6,11 +6,11 @@ use std::collections::HashSet;
 
 use strata_ctf::read::Reader;
 
-use crate::calls::{kind, CallKind};
 use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
 use crate::engine::Engine;
 use crate::facts::{Fact, More, RecordText, Spot};
-use crate::id::ThreadId;
+use crate::ids::calls::{kind, CallKind};
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::record_source::Sources;
 use crate::spans::Home;

@@ -64,7 +64,6 @@
 #![forbid(unsafe_code)]
 
 mod binding;
-mod calls;
 mod causes;
 mod control_groups;
 mod counters;
@@ -78,8 +77,7 @@ mod first_descriptor_steps;
 mod follow;
 mod glob;
 mod hidden_threads;
-mod id;
-mod names;
+mod ids;
 mod observer;
 mod pass;
 mod prev_state;
@@ -98,15 +96,15 @@ mod tracer_names;
 mod world;
 
 pub use binding::{is_descriptor, is_path};
-pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use control_groups::{ControlGroup, ControlGroups, GroupIndex};
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
 pub use descriptor_steps::{has_dump, Step, StepPlan, Steps};
 pub use first_descriptor_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
 pub use follow::Follower;
 pub use hidden_threads::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
-pub use id::ThreadId;
-pub use names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
+pub use ids::calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
+pub use ids::names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
+pub use ids::thread_id::ThreadId;
 pub use observer::{
     Call, DiskRequest, Interrupt, Observer, RequestKind, Run, Unpaired, UnpairedCall,
 };

@@ -10,11 +10,11 @@
 
 use strata_ctf::read::Event;
 
-use crate::calls::CallId;
 use crate::counters::CounterValue;
 use crate::hidden_threads::Unfollowed;
-use crate::id::ThreadId;
-use crate::names::Name;
+use crate::ids::calls::CallId;
+use crate::ids::names::Name;
+use crate::ids::thread_id::ThreadId;
 use crate::spans::{Span, UnpairedSpan};
 use crate::state::{Interval, Object};
 use crate::world::World;

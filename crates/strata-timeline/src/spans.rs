@@ -24,8 +24,8 @@ use std::hash::{Hash, Hasher};
 
 use strata_ctf::read::{Value, Wide};
 
-use crate::id::ThreadId;
-use crate::names::Name;
+use crate::ids::names::Name;
+use crate::ids::thread_id::ThreadId;
 
 /// The most open spans that are on no thread's stack; some 200 bytes each.
 const OPEN_MAX: usize = 1 << 16;

@@ -1,8 +1,8 @@
 //! States of threads. They are small numbers, since they are made and compared for each event record.
 
-use crate::calls::CallId;
-use crate::id::ThreadId;
-use crate::names::Name;
+use crate::ids::calls::CallId;
+use crate::ids::names::Name;
+use crate::ids::thread_id::ThreadId;
 use crate::spans::Spent;
 
 /// The state of a thread.

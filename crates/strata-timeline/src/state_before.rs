@@ -16,10 +16,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::calls::{kind, CallKind};
 use crate::descriptor_files::AT_FDCWD;
 use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
 use crate::facts::{More, Part};
+use crate::ids::calls::{kind, CallKind};
 use crate::state::Object;
 
 /// The threads and descriptors that existed before the first record of a trace, as its first records say.

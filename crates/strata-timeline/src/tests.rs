@@ -12,7 +12,7 @@ mod softirqs;
 use crate::engine::Engine;
 use crate::facts::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
 use crate::hidden_threads::Unfollowed;
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, UnpairedCall};
 use crate::spans::{Home, KeyRef, Paired, Span, Spent, UnpairedSpan};
 use crate::state::{Interval, Object, Reason, Sleep, State, Waker};

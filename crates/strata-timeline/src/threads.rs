@@ -26,10 +26,10 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::calls::CallId;
 use crate::descriptors::TableId;
-use crate::id::ThreadId;
-use crate::names::Name;
+use crate::ids::calls::CallId;
+use crate::ids::names::Name;
+use crate::ids::thread_id::ThreadId;
 use crate::spans::{OpenSpan, Spent};
 use crate::state::{Interval, Object, State, Waker};
 

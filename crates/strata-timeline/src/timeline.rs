@@ -23,7 +23,7 @@ use crate::descriptor_steps::Step;
 use crate::engine::Engine;
 use crate::facts::{Fact, More, Spot};
 use crate::hidden_threads::Hidden;
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::record_source::{Sources, StreamSource};
 use crate::spans::{Home, SpanRoles};

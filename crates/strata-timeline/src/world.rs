@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use crate::calls::Calls;
 use crate::control_groups::{ControlGroups, GroupIndex, Statement};
 use crate::descriptors::{Descriptors, OpenedFor, TableId};
 use crate::hidden_threads::{Hidden, HiddenThread};
-use crate::id::ThreadId;
-use crate::names::{Name, NameKind, Names};
+use crate::ids::calls::Calls;
+use crate::ids::names::{Name, NameKind, Names};
+use crate::ids::thread_id::ThreadId;
 use crate::state::{Object, State};
 use crate::threads::{Thread, Threads, WorkingFolder};
 

@@ -1,7 +1,7 @@
 //! Checks the names of sockets, pipes and things without a path, and the folders in which paths begin.
 
 use super::*;
-use crate::names::Names;
+use crate::ids::names::Names;
 use crate::threads::Thread;
 
 fn address(family: u64, port: u64, bytes: &[u8]) -> SocketAddress {

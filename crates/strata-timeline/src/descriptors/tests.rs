@@ -4,7 +4,7 @@ use super::*;
 
 const FILE: OpenedFor = OpenedFor { name: Name::NONE, by_exec: None };
 
-fn opened(names: &mut crate::names::Names, name: &str) -> OpenedFor {
+fn opened(names: &mut crate::ids::names::Names, name: &str) -> OpenedFor {
     OpenedFor { name: names.of(name.as_bytes()), by_exec: Some(false) }
 }
 
@@ -15,7 +15,7 @@ fn known(all: &Descriptors, id: TableId) -> Vec<i32> {
 
 #[test]
 fn copy_has_what_was_there_and_each_goes_its_way_from_there_on() {
-    let mut names = crate::names::Names::default();
+    let mut names = crate::ids::names::Names::default();
     let (a, b) = (opened(&mut names, "a"), opened(&mut names, "b"));
     let mut all = Descriptors::default();
     let one = all.add().unwrap();
@@ -36,7 +36,7 @@ fn copy_has_what_was_there_and_each_goes_its_way_from_there_on() {
 
 #[test]
 fn table_is_free_when_the_last_of_its_users_has_left() {
-    let mut names = crate::names::Names::default();
+    let mut names = crate::ids::names::Names::default();
     let mut all = Descriptors::default();
     let one = all.add().unwrap();
     all.set(one, 3, opened(&mut names, "a"));
@@ -56,7 +56,7 @@ fn table_is_free_when_the_last_of_its_users_has_left() {
 
 #[test]
 fn what_has_no_name_no_number_or_no_table_is_not_kept() {
-    let mut names = crate::names::Names::default();
+    let mut names = crate::ids::names::Names::default();
     let file = opened(&mut names, "a");
     let mut all = Descriptors::default();
     let one = all.add().unwrap();
@@ -78,7 +78,7 @@ fn what_has_no_name_no_number_or_no_table_is_not_kept() {
 
 #[test]
 fn epoll_returns_a_number_for_the_descriptor_that_was_added_last_with_it() {
-    let mut names = crate::names::Names::default();
+    let mut names = crate::ids::names::Names::default();
     let [epoll, a, b] = ["epoll", "a", "b"].map(|name| opened(&mut names, name));
     let mut all = Descriptors::default();
     let one = all.add().unwrap();
@@ -113,7 +113,7 @@ fn epoll_returns_a_number_for_the_descriptor_that_was_added_last_with_it() {
 
 #[test]
 fn malicious_epolls_that_watch_ever_more_have_a_limit_that_makes_room_for_what_is_open() {
-    let mut names = crate::names::Names::default();
+    let mut names = crate::ids::names::Names::default();
     let file = opened(&mut names, "a");
     let mut all = Descriptors::default();
     let one = all.add().unwrap();

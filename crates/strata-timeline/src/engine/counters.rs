@@ -3,8 +3,8 @@
 use super::Engine;
 use crate::counters::{CounterNumber, CounterPlace, CounterValue};
 use crate::facts::Spot;
-use crate::id::ThreadId;
-use crate::names::Name;
+use crate::ids::names::Name;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::world::EndingRecord;
 

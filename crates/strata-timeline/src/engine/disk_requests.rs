@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::facts::{DiskPlace, Spot};
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::state::{Interval, Waker};
 

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::facts::Spot;
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::state::{State, Waker};
 

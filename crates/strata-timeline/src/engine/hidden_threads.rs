@@ -3,7 +3,7 @@
 use super::{CpuState, Engine};
 use crate::facts::Spot;
 use crate::hidden_threads::{FoundOnCpu, Given, Unfollowed};
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::state::State;
 use crate::world::World;

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::descriptor_files;
 use crate::facts::{RecordText, Spot};
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 
 impl Engine {

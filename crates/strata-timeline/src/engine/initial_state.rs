@@ -6,7 +6,7 @@ use crate::control_groups::Statement;
 use crate::descriptor_files;
 use crate::facts::RecordText;
 use crate::facts::Spot;
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::spans::Spent;
 use crate::state::{Reason, State};

@@ -11,11 +11,11 @@
 //! HRTIMER by the timer. If neither is certain, the waker is "the network" and no thread.
 
 use super::{CpuState, Engine, TIMER_SOFTIRQS};
-use crate::calls::{CallKind, Moves};
 use crate::causes::Daemon;
 use crate::facts::Spot;
-use crate::id::ThreadId;
-use crate::names::NameKind;
+use crate::ids::calls::{CallKind, Moves};
+use crate::ids::names::NameKind;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Interrupt;
 use crate::state::{Object, State, Waker};
 use crate::threads::OpenCall;

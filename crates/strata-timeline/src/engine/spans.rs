@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::facts::{SpanMark, Spot};
-use crate::id::ThreadId;
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::spans::{
     end, OpenSpan, Paired, Span, SpanKey, Spent, UnpairedReason, UnpairedSpan, DEPTH_MAX,

@@ -5,10 +5,10 @@
 //! record decides nothing about the wake before it; the result of the call does.
 
 use super::{Engine, FAULT_MAX};
-use crate::calls::{CallId, CallKind};
 use crate::descriptor_files::is_ready_only;
 use crate::facts::{More, RecordText, Spot};
-use crate::id::ThreadId;
+use crate::ids::calls::{CallId, CallKind};
+use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::prev_state::StateNumbers;
 use crate::record_source::Kernel;

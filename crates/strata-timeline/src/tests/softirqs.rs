@@ -49,8 +49,8 @@ impl Machine {
     fn socket(&mut self, name: &str) -> Object {
         // Either end is one.
         let kind = match name.starts_with("tcp") {
-            true => crate::names::NameKind::Connected,
-            false => crate::names::NameKind::Socket,
+            true => crate::ids::names::NameKind::Connected,
+            false => crate::ids::names::NameKind::Socket,
         };
         Object::File(self.engine.world.names.of_kind(kind, name.as_bytes()))
     }
