@@ -38,10 +38,10 @@ use crate::ids::calls::{CallId, CallKind, Calls};
 use crate::ids::names::{Name, Names};
 use crate::observer::Observer;
 use crate::spans::{KeyRef, SpanRole, SpanRoles};
-use crate::state::{Object, Reason, Sleep};
 use crate::tracer_names::{
     elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
 };
+use crate::world::state::{Object, Reason, Sleep};
 
 /// Names of arguments that are descriptors.
 const DESCRIPTORS: [&str; 9] =

@@ -2,8 +2,8 @@
 
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Interrupt;
-use crate::state::Waker;
-use crate::threads::NEVER;
+use crate::world::state::Waker;
+use crate::world::threads::NEVER;
 
 /// The number of kinds of softirqs.
 pub(crate) const SOFTIRQS: usize = 16;

@@ -25,13 +25,13 @@
 //! another descriptor are joined with its name, if that is known. epoll returns numbers that the program has
 //! chosen, and the table of the epoll says which descriptor each stands for.
 
-use crate::descriptors::OpenedFor;
 use crate::facts::{More, Part, PolledDescriptors, RecordText, SocketAddress};
 use crate::ids::calls::{is_closed_by_exec, CallId, CallKind};
 use crate::ids::names::{Name, NameKind};
 use crate::ids::thread_id::ThreadId;
-use crate::state::Object;
-use crate::threads::{Arguments, OpenCall, WaitArgument};
+use crate::world::descriptor_tables::OpenedFor;
+use crate::world::state::Object;
+use crate::world::threads::{Arguments, OpenCall, WaitArgument};
 use crate::world::World;
 
 pub(crate) const AT_FDCWD: i32 = -100;

@@ -16,8 +16,8 @@ use crate::facts::{CopiedFields, Fact, More};
 use crate::ids::calls::Calls;
 use crate::ids::names::Names;
 use crate::record_source::{descriptor_calls, is_kernel};
-use crate::state::Object;
 use crate::tracer_names::CallEnd;
+use crate::world::state::Object;
 
 /// The call after which a descriptor's number may get another file. If a trace does not say which calls it has, it must
 /// have at least this one for descriptors to be known.

@@ -58,7 +58,6 @@ use crate::counters::OpenCounters;
 use crate::descriptor_files;
 use crate::disk_requests::{kind_of, Requests};
 use crate::facts::{Brief, Fact, More, RecordText, Spot};
-use crate::hidden_threads::{Given, Hidden, Switches};
 use crate::ids::calls::{CallId, CallKind};
 use crate::ids::names;
 use crate::ids::thread_id::ThreadId;
@@ -66,9 +65,10 @@ use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, Unpaired, Unp
 use crate::prev_state::{Departure, StateNumbers};
 use crate::signals;
 use crate::spans::OpenSpans;
-use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::state_before::FactsBefore;
-use crate::threads::{Arguments, OpenCall, NEVER};
+use crate::world::hidden_threads::{Given, Hidden, Switches};
+use crate::world::state::{Interval, Object, Reason, Sleep, State, Waker};
+use crate::world::threads::{Arguments, OpenCall, NEVER};
 use crate::world::{EndingRecord, World};
 
 /// The most CPUs of a machine that have a state.

@@ -26,7 +26,7 @@ use crate::ids::calls::CallId;
 use crate::ids::names::Name;
 use crate::spans::{Home, KeyRef};
 
-use crate::state::{Object, Reason};
+use crate::world::state::{Object, Reason};
 
 /// A text of a record, which is read when it is needed.
 #[derive(Clone, Copy)]

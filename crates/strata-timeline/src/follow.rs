@@ -14,9 +14,9 @@ use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::record_source::Sources;
 use crate::spans::Home;
-use crate::state::Object;
 use crate::state_before::FactsBefore;
-use crate::threads::OpenCall;
+use crate::world::state::Object;
+use crate::world::threads::OpenCall;
 
 const EBADF: i64 = 9;
 

@@ -65,18 +65,15 @@
 
 mod binding;
 mod causes;
-mod control_groups;
 mod counters;
 mod descriptor_files;
 mod descriptor_steps;
-mod descriptors;
 mod disk_requests;
 mod engine;
 mod facts;
 mod first_descriptor_steps;
 mod follow;
 mod glob;
-mod hidden_threads;
 mod ids;
 mod observer;
 mod pass;
@@ -86,22 +83,18 @@ mod signals;
 pub mod slice_pairs;
 mod span_rules;
 mod spans;
-mod state;
 mod state_before;
 #[cfg(test)]
 mod tests;
-mod threads;
 mod timeline;
 mod tracer_names;
 mod world;
 
 pub use binding::{is_descriptor, is_path};
-pub use control_groups::{ControlGroup, ControlGroups, GroupIndex};
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
 pub use descriptor_steps::{has_dump, Step, StepPlan, Steps};
 pub use first_descriptor_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
 pub use follow::Follower;
-pub use hidden_threads::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
 pub use ids::calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use ids::names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
 pub use ids::thread_id::ThreadId;
@@ -115,11 +108,13 @@ pub use span_rules::{idle_rules, span_roles};
 pub use spans::{
     check_of, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent, UnpairedReason, UnpairedSpan,
 };
-pub use state::{Interval, Object, Reason, Sleep, State, Waker};
-pub use threads::{Thread, Threads, ACTIVE_MAX, THREADS_MAX};
 pub use timeline::Timeline;
 pub use tracer_names::{
     begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
     OF_SAMPLED, OF_SLOW,
 };
+pub use world::control_groups::{ControlGroup, ControlGroups, GroupIndex};
+pub use world::hidden_threads::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
+pub use world::state::{Interval, Object, Reason, Sleep, State, Waker};
+pub use world::threads::{Thread, Threads, ACTIVE_MAX, THREADS_MAX};
 pub use world::{Blind, EndingRecord, ThreadSummary, World, WorldSummary};

@@ -11,12 +11,12 @@
 use strata_ctf::read::Event;
 
 use crate::counters::CounterValue;
-use crate::hidden_threads::Unfollowed;
 use crate::ids::calls::CallId;
 use crate::ids::names::Name;
 use crate::ids::thread_id::ThreadId;
 use crate::spans::{Span, UnpairedSpan};
-use crate::state::{Interval, Object};
+use crate::world::hidden_threads::Unfollowed;
+use crate::world::state::{Interval, Object};
 use crate::world::World;
 
 /// A system call that has ended.

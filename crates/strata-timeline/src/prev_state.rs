@@ -15,7 +15,7 @@
 //! Since 4.14 the kernel computes the number for its readers (`task_state_index`, `TASK_REPORT_MAX`); before, it is the
 //! thread's own state. LTTng, perf and trace-cmd record it unchanged.
 
-use crate::state::Sleep;
+use crate::world::state::Sleep;
 
 const INTERRUPTIBLE: i64 = 1;
 const UNINTERRUPTIBLE: i64 = 2;

@@ -22,12 +22,12 @@ use crate::counters::CounterRoles;
 use crate::descriptor_steps::Step;
 use crate::engine::Engine;
 use crate::facts::{Fact, More, Spot};
-use crate::hidden_threads::Hidden;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::record_source::{Sources, StreamSource};
 use crate::spans::{Home, SpanRoles};
 use crate::state_before::FactsBefore;
+use crate::world::hidden_threads::Hidden;
 use crate::world::{EndingRecord, World};
 
 /// The properties of a stream that hold for all of its records.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::names::Names;
-use crate::threads::Thread;
+use crate::world::threads::Thread;
 
 fn address(family: u64, port: u64, bytes: &[u8]) -> SocketAddress {
     let mut address = SocketAddress::default();

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::facts::{DiskPlace, Spot};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
-use crate::state::{Interval, Waker};
+use crate::world::state::{Interval, Waker};
 
 impl Engine {
     /// Completes a request, or a part of it, and reports a whole one.

@@ -5,7 +5,7 @@ use super::Engine;
 use crate::facts::Spot;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
-use crate::state::{State, Waker};
+use crate::world::state::{State, Waker};
 
 impl Engine {
     /// Ends the thread with the number `old`. The first thread of the process, which the record names, continues in its

@@ -2,10 +2,10 @@
 
 use super::{CpuState, Engine};
 use crate::facts::Spot;
-use crate::hidden_threads::{FoundOnCpu, Given, Unfollowed};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
-use crate::state::State;
+use crate::world::hidden_threads::{FoundOnCpu, Given, Unfollowed};
+use crate::world::state::State;
 use crate::world::World;
 
 impl Engine {

@@ -2,16 +2,16 @@
 //! takes names of devices and control groups from state dumps.
 
 use super::Engine;
-use crate::control_groups::Statement;
 use crate::descriptor_files;
 use crate::facts::RecordText;
 use crate::facts::Spot;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::spans::Spent;
-use crate::state::{Reason, State};
 use crate::state_before::FactsBefore;
-use crate::threads::Thread;
+use crate::world::control_groups::Statement;
+use crate::world::state::{Reason, State};
+use crate::world::threads::Thread;
 
 impl Engine {
     /// Sets what existed before the first records, which are applied next.

@@ -17,8 +17,8 @@ use crate::ids::calls::{CallKind, Moves};
 use crate::ids::names::NameKind;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Interrupt;
-use crate::state::{Object, State, Waker};
-use crate::threads::OpenCall;
+use crate::world::state::{Object, State, Waker};
+use crate::world::threads::OpenCall;
 use crate::world::World;
 
 const NET_TX: u8 = 2;

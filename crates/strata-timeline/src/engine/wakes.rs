@@ -12,8 +12,8 @@ use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::prev_state::StateNumbers;
 use crate::record_source::Kernel;
-use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
-use crate::threads::{OpenCall, WaitArgument};
+use crate::world::state::{Interval, Object, Reason, Sleep, State, Waker};
+use crate::world::threads::{OpenCall, WaitArgument};
 use crate::world::{Blind, World};
 
 const EAGAIN: i64 = 11;

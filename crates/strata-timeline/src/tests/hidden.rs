@@ -1,7 +1,7 @@
 //! Tests of threads that the kernel hides: there are switches to them, and none from them.
 
 use super::*;
-use crate::hidden_threads::{Hidden, HiddenThread, Switches, Unfollowed};
+use crate::world::hidden_threads::{Hidden, HiddenThread, Switches, Unfollowed};
 
 /// Gives the CPU of 5 to thread 70, which makes no record, at `given`. Thread 9 has the CPU at `found`.
 fn hide(machine: &mut Machine, given: i64, found: i64) {

@@ -1,7 +1,7 @@
 //! Tests of traces with more threads than run at one time.
 
 use super::*;
-use crate::threads::ACTIVE_MAX;
+use crate::world::threads::ACTIVE_MAX;
 
 /// Sums of what threads did.
 #[derive(Default)]

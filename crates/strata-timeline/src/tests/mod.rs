@@ -11,11 +11,11 @@ mod softirqs;
 
 use crate::engine::Engine;
 use crate::facts::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
-use crate::hidden_threads::Unfollowed;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, UnpairedCall};
 use crate::spans::{Home, KeyRef, Paired, Span, Spent, UnpairedSpan};
-use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
+use crate::world::hidden_threads::Unfollowed;
+use crate::world::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::world::World;
 use strata_random::Random;
 

@@ -1,7 +1,7 @@
 //! Tests of threads that were asleep when recording began.
 
 use super::*;
-use crate::state::{Reason, Sleep};
+use crate::world::state::{Reason, Sleep};
 
 /// Returns what a state dump says of a thread that sleeps in a call, about an address.
 fn asleep(machine: &mut Machine, tid: i64, call: &str) -> Fact<'static> {

@@ -1,7 +1,7 @@
 //! Tests of finding threads by their numbers.
 
 use super::*;
-use crate::descriptors::Descriptors;
+use crate::world::descriptor_tables::Descriptors;
 
 #[test]
 fn number_is_that_of_the_last_thread_that_got_it_on_its_machine() {

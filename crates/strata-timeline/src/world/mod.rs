@@ -4,16 +4,22 @@
 //! clone(), unshare() and close_range() can give it. The working folder is found in the same way. After a gap all tables are
 //! empty and all folders are unknown, since any of the discarded records may have changed them.
 
+pub(crate) mod control_groups;
+pub(crate) mod descriptor_tables;
+pub(crate) mod hidden_threads;
+pub(crate) mod state;
+pub(crate) mod threads;
+
 use std::collections::HashMap;
 
-use crate::control_groups::{ControlGroups, GroupIndex, Statement};
-use crate::descriptors::{Descriptors, OpenedFor, TableId};
-use crate::hidden_threads::{Hidden, HiddenThread};
 use crate::ids::calls::Calls;
 use crate::ids::names::{Name, NameKind, Names};
 use crate::ids::thread_id::ThreadId;
-use crate::state::{Object, State};
-use crate::threads::{Thread, Threads, WorkingFolder};
+use crate::world::control_groups::{ControlGroups, GroupIndex, Statement};
+use crate::world::descriptor_tables::{Descriptors, OpenedFor, TableId};
+use crate::world::hidden_threads::{Hidden, HiddenThread};
+use crate::world::state::{Object, State};
+use crate::world::threads::{Thread, Threads, WorkingFolder};
 
 /// The most names of interrupts, and the most names of disks, that are kept.
 const DEVICES_MAX: usize = 1 << 14;

@@ -166,7 +166,7 @@ fn unit_of(path: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::Thread;
+    use crate::world::threads::Thread;
     use crate::World;
 
     fn said<'r>(path: &'r str, container: &'r str, from: i64) -> Statement<'r> {

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::ids::thread_id::ThreadId;
-use crate::threads::Threads;
+use crate::world::threads::Threads;
 
 /// The least number of switches to a hidden thread for it to be reported, if no trace says that every switch is
 /// recorded.

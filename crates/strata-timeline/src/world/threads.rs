@@ -26,12 +26,12 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::descriptors::TableId;
 use crate::ids::calls::CallId;
 use crate::ids::names::Name;
 use crate::ids::thread_id::ThreadId;
 use crate::spans::{OpenSpan, Spent};
-use crate::state::{Interval, Object, State, Waker};
+use crate::world::descriptor_tables::TableId;
+use crate::world::state::{Interval, Object, State, Waker};
 
 /// The most threads, including those that have ended; some 130 bytes each.
 pub const THREADS_MAX: usize = 1 << 22;
