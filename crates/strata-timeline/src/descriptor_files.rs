@@ -25,10 +25,10 @@
 //! another descriptor are joined with its name, if that is known. epoll returns numbers that the program has
 //! chosen, and the table of the epoll says which descriptor each stands for.
 
-use crate::facts::{More, Part, PolledDescriptors, RecordText, SocketAddress};
 use crate::ids::calls::{is_closed_by_exec, CallId, CallKind};
 use crate::ids::names::{Name, NameKind};
 use crate::ids::thread_id::ThreadId;
+use crate::records::facts::{More, Part, PolledDescriptors, RecordText, SocketAddress};
 use crate::world::descriptor_tables::OpenedFor;
 use crate::world::state::Object;
 use crate::world::threads::{Arguments, OpenCall, WaitArgument};

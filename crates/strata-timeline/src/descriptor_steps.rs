@@ -10,13 +10,13 @@ use strata_ctf::environment::DescriptorCalls;
 use strata_ctf::read::{Event, EventClass, Trace};
 use strata_model::schema::Schema;
 
-use crate::binding::{Binding, NumberedCalls};
 use crate::counters::CounterRoles;
-use crate::facts::{CopiedFields, Fact, More};
 use crate::ids::calls::Calls;
 use crate::ids::names::Names;
-use crate::record_source::{descriptor_calls, is_kernel};
-use crate::tracer_names::CallEnd;
+use crate::records::binding::{Binding, NumberedCalls};
+use crate::records::facts::{CopiedFields, Fact, More};
+use crate::records::record_source::{descriptor_calls, is_kernel};
+use crate::records::tracer_names::CallEnd;
 use crate::world::state::Object;
 
 /// The call after which a descriptor's number may get another file. If a trace does not say which calls it has, it must

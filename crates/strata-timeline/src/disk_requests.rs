@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use crate::facts::DiskPlace;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::{DiskRequest, RequestKind};
+use crate::records::facts::DiskPlace;
 
 /// The most requests that have begun and not ended. A disk has some thousands.
 const OPEN_MAX: usize = 1 << 16;

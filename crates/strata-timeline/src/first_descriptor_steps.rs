@@ -4,8 +4,8 @@
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Reader, TimeRange, Trace};
 
 use crate::descriptor_steps::{has_dump, Step, StepPlan, Steps};
-use crate::record_source::is_kernel;
-use crate::tracer_names::Whose;
+use crate::records::record_source::is_kernel;
+use crate::records::tracer_names::Whose;
 
 /// The number of first records that are read. What existed before is recorded while recording begins.
 pub const FIRST_RECORDS: usize = 1 << 14;

@@ -8,11 +8,11 @@ use strata_ctf::read::Reader;
 
 use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
 use crate::engine::Engine;
-use crate::facts::{Fact, More, RecordText, Spot};
 use crate::ids::calls::{kind, CallKind};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
-use crate::record_source::Sources;
+use crate::records::facts::{Fact, More, RecordText, Spot};
+use crate::records::record_source::Sources;
 use crate::spans::Home;
 use crate::state_before::FactsBefore;
 use crate::world::state::Object;

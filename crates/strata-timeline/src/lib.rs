@@ -63,23 +63,19 @@
 #![deny(missing_docs, clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
-mod binding;
 mod causes;
 mod counters;
 mod descriptor_files;
 mod descriptor_steps;
 mod disk_requests;
 mod engine;
-mod facts;
 mod first_descriptor_steps;
 mod follow;
 mod glob;
 mod ids;
 mod observer;
 mod pass;
-mod prev_state;
-mod record_source;
-mod signals;
+mod records;
 pub mod slice_pairs;
 mod span_rules;
 mod spans;
@@ -87,10 +83,8 @@ mod state_before;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod tracer_names;
 mod world;
 
-pub use binding::{is_descriptor, is_path};
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
 pub use descriptor_steps::{has_dump, Step, StepPlan, Steps};
 pub use first_descriptor_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
@@ -102,17 +96,20 @@ pub use observer::{
     Call, DiskRequest, Interrupt, Observer, RequestKind, Run, Unpaired, UnpairedCall,
 };
 pub use pass::{begin, pass, pass_on, Asked, Passed};
-pub use record_source::{architecture, descriptor_calls, is_kernel, Sources, StreamSource};
+pub use records::binding::{is_descriptor, is_path};
+pub use records::record_source::{
+    architecture, descriptor_calls, is_kernel, Sources, StreamSource,
+};
+pub use records::tracer_names::{
+    begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
+    OF_SAMPLED, OF_SLOW,
+};
 pub use slice_pairs::{PairRule, PairRuleError};
 pub use span_rules::{idle_rules, span_roles};
 pub use spans::{
     check_of, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent, UnpairedReason, UnpairedSpan,
 };
 pub use timeline::Timeline;
-pub use tracer_names::{
-    begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
-    OF_SAMPLED, OF_SLOW,
-};
 pub use world::control_groups::{ControlGroup, ControlGroups, GroupIndex};
 pub use world::hidden_threads::{FoundOnCpu, HiddenThread, Switches, Unfollowed};
 pub use world::state::{Interval, Object, Reason, Sleep, State, Waker};

@@ -6,7 +6,7 @@ use strata_model::schema::{EventClass, FieldClass};
 use thiserror::Error;
 
 use crate::glob::Glob;
-use crate::tracer_names::{kernel_name, CallEnd};
+use crate::records::tracer_names::{kernel_name, CallEnd};
 
 /// The number of a pair.
 pub type PairIndex = u32;

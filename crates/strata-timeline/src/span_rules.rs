@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use strata_ctf::read::Reader;
 use strata_model::schema::EventClass;
 
-use crate::record_source::is_kernel;
+use crate::records::record_source::is_kernel;
 use crate::slice_pairs::{address_of, checks, keyed, PairRule, Pairs, SPAN_KEY};
 use crate::spans::{SpanRole, SpanRoles};
 

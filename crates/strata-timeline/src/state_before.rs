@@ -18,8 +18,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::descriptor_files::AT_FDCWD;
 use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
-use crate::facts::{More, Part};
 use crate::ids::calls::{kind, CallKind};
+use crate::records::facts::{More, Part};
 use crate::world::state::Object;
 
 /// The threads and descriptors that existed before the first record of a trace, as its first records say.

@@ -17,14 +17,14 @@ use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
 use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 
-use crate::binding::{Binding, NumberedCalls};
 use crate::counters::CounterRoles;
 use crate::descriptor_steps::Step;
 use crate::engine::Engine;
-use crate::facts::{Fact, More, Spot};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
-use crate::record_source::{Sources, StreamSource};
+use crate::records::binding::{Binding, NumberedCalls};
+use crate::records::facts::{Fact, More, Spot};
+use crate::records::record_source::{Sources, StreamSource};
 use crate::spans::{Home, SpanRoles};
 use crate::state_before::FactsBefore;
 use crate::world::hidden_threads::Hidden;

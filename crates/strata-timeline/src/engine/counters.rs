@@ -2,10 +2,10 @@
 
 use super::Engine;
 use crate::counters::{CounterNumber, CounterPlace, CounterValue};
-use crate::facts::Spot;
 use crate::ids::names::Name;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
+use crate::records::facts::Spot;
 use crate::world::EndingRecord;
 
 impl Engine {

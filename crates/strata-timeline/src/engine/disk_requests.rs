@@ -1,9 +1,9 @@
 //! Completed requests to disks, and the waits that they end.
 
 use super::Engine;
-use crate::facts::{DiskPlace, Spot};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
+use crate::records::facts::{DiskPlace, Spot};
 use crate::world::state::{Interval, Waker};
 
 impl Engine {

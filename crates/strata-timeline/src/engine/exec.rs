@@ -2,9 +2,9 @@
 //! first one.
 
 use super::Engine;
-use crate::facts::Spot;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
+use crate::records::facts::Spot;
 use crate::world::state::{State, Waker};
 
 impl Engine {

@@ -1,9 +1,9 @@
 //! Finds switches that do not fit together: a CPU was given to one thread, and the next switch is from another.
 
 use super::{CpuState, Engine};
-use crate::facts::Spot;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
+use crate::records::facts::Spot;
 use crate::world::hidden_threads::{FoundOnCpu, Given, Unfollowed};
 use crate::world::state::State;
 use crate::world::World;

@@ -2,9 +2,9 @@
 
 use super::Engine;
 use crate::descriptor_files;
-use crate::facts::{RecordText, Spot};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
+use crate::records::facts::{RecordText, Spot};
 
 impl Engine {
     pub(super) fn fork<O: Observer>(

@@ -3,10 +3,10 @@
 
 use super::Engine;
 use crate::descriptor_files;
-use crate::facts::RecordText;
-use crate::facts::Spot;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
+use crate::records::facts::RecordText;
+use crate::records::facts::Spot;
 use crate::spans::Spent;
 use crate::state_before::FactsBefore;
 use crate::world::control_groups::Statement;

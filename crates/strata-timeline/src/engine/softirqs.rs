@@ -12,11 +12,11 @@
 
 use super::{CpuState, Engine, TIMER_SOFTIRQS};
 use crate::causes::Daemon;
-use crate::facts::Spot;
 use crate::ids::calls::{CallKind, Moves};
 use crate::ids::names::NameKind;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Interrupt;
+use crate::records::facts::Spot;
 use crate::world::state::{Object, State, Waker};
 use crate::world::threads::OpenCall;
 use crate::world::World;

@@ -1,9 +1,9 @@
 //! Finds the thread of a span's record, and the begin to which an end belongs.
 
 use super::Engine;
-use crate::facts::{SpanMark, Spot};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
+use crate::records::facts::{SpanMark, Spot};
 use crate::spans::{
     end, OpenSpan, Paired, Span, SpanKey, Spent, UnpairedReason, UnpairedSpan, DEPTH_MAX,
 };

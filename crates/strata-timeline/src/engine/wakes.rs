@@ -6,12 +6,12 @@
 
 use super::{Engine, FAULT_MAX};
 use crate::descriptor_files::is_ready_only;
-use crate::facts::{More, RecordText, Spot};
 use crate::ids::calls::{CallId, CallKind};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
-use crate::prev_state::StateNumbers;
-use crate::record_source::Kernel;
+use crate::records::facts::{More, RecordText, Spot};
+use crate::records::prev_state::StateNumbers;
+use crate::records::record_source::Kernel;
 use crate::world::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::world::threads::{OpenCall, WaitArgument};
 use crate::world::{Blind, World};

@@ -1,7 +1,7 @@
 //! Tests of how the first records limit what a state dump says about earlier times.
 
 use super::*;
-use crate::facts::CopiedFields;
+use crate::records::facts::CopiedFields;
 
 const DATA: i64 = 3;
 

@@ -1,7 +1,7 @@
 //! Tests of deferred arguments, which are recorded after their call's entry.
 
 use super::*;
-use crate::facts::{CopiedFields, SocketAddress};
+use crate::records::facts::{CopiedFields, SocketAddress};
 
 const UNREAD: &str = "0x55d0c0de";
 const LOCALHOST: [u8; 4] = [127, 0, 0, 1];

@@ -10,9 +10,9 @@ mod requests;
 mod softirqs;
 
 use crate::engine::Engine;
-use crate::facts::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, UnpairedCall};
+use crate::records::facts::{DiskPlace, Fact, More, Part, RecordText, SpanMark, Spot};
 use crate::spans::{Home, KeyRef, Paired, Span, Spent, UnpairedSpan};
 use crate::world::hidden_threads::Unfollowed;
 use crate::world::state::{Interval, Object, Reason, Sleep, State, Waker};

@@ -29,18 +29,18 @@ use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
 use strata_model::syscalls::{name_of, Architecture, NUMBERS};
 
 use crate::counters::{CounterBinding, CounterRoles};
-use crate::facts::SpanMark;
-use crate::facts::{
-    Brief, CopiedFields, DiskPlace, Fact, Fields, More, Part, RecordText, SocketAddress, POLLED,
-    READY,
-};
 use crate::ids::calls::{CallId, CallKind, Calls};
 use crate::ids::names::{Name, Names};
 use crate::observer::Observer;
-use crate::spans::{KeyRef, SpanRole, SpanRoles};
-use crate::tracer_names::{
+use crate::records::facts::SpanMark;
+use crate::records::facts::{
+    Brief, CopiedFields, DiskPlace, Fact, Fields, More, Part, RecordText, SocketAddress, POLLED,
+    READY,
+};
+use crate::records::tracer_names::{
     elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
 };
+use crate::spans::{KeyRef, SpanRole, SpanRoles};
 use crate::world::state::{Object, Reason, Sleep};
 
 /// Names of arguments that are descriptors.

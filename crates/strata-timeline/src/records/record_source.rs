@@ -9,7 +9,7 @@ use strata_model::schema::{EventClass, Schema};
 use strata_model::syscalls::Architecture;
 use strata_model::{EnvValue, Uuid};
 
-use crate::tracer_names::kernel_name;
+use crate::records::tracer_names::kernel_name;
 use crate::world::hidden_threads::Switches;
 
 /// The most machines that are distinguished. All others are machine 255, of which nothing is known.
