@@ -55,7 +55,7 @@ mod wakes;
 
 use crate::causes::{SoftirqCauses, SOFTIRQS};
 use crate::counters::OpenCounters;
-use crate::descriptor_files;
+use crate::descriptors::call_effects;
 use crate::disk_requests::{kind_of, Requests};
 use crate::ids::calls::{CallId, CallKind};
 use crate::ids::names;
@@ -182,7 +182,7 @@ impl Engine {
                 let who = self.thread(spot.machine, process, seen);
                 let who = who.filter(|&who| who != ThreadId::IDLE);
                 let Some(who) = who else { return };
-                return descriptor_files::there(&mut self.world, who, descriptor, flags, path);
+                return call_effects::there(&mut self.world, who, descriptor, flags, path);
             }
             Fact::DeviceName { device, name } => return self.device_is(spot, device, name),
             Fact::InterruptName { number, name } => return self.interrupt_is(spot, number, name),
@@ -195,7 +195,7 @@ impl Engine {
             Fact::Enter { call, elapsed, object, more } => {
                 let Some(who) = who else { return };
                 let mut open = OpenCall::of(call);
-                descriptor_files::begin(&mut self.world, who, &mut open, object, more, O::FILES);
+                call_effects::begin(&mut self.world, who, &mut open, object, more, O::FILES);
                 if O::STATES {
                     self.sends_meanwhile((spot.machine, spot.cpu), who, &open);
                 }
@@ -211,7 +211,7 @@ impl Engine {
                 let thread = who.and_then(|who| self.world.threads.get(who));
                 let open = thread.and_then(|thread| thread.open).filter(|open| open.call == call);
                 let (Some(who), Some(mut open)) = (who, open) else { return };
-                descriptor_files::complete(&mut self.world, who, &mut open, more, O::FILES);
+                call_effects::complete(&mut self.world, who, &mut open, more, O::FILES);
                 if let Some(thread) = self.world.threads.get_mut(who) {
                     thread.open = Some(open);
                 }
@@ -306,7 +306,7 @@ impl Engine {
             Fact::Exec { program, .. } => {
                 let is_told = program.bytes().is_some_and(|path| !path.is_empty());
                 if let Some(who) = who {
-                    descriptor_files::exec(&mut self.world, who);
+                    call_effects::exec(&mut self.world, who);
                     // As the kernel calls it, until another record says its name.
                     let program = program.bytes().unwrap_or_default();
                     self.name(who, RecordText::Copied(names::of_program(&program)));
@@ -353,7 +353,7 @@ impl Engine {
         match brief {
             Brief::Made => self.is_seen(who),
             Brief::Enter(call, object) => {
-                let object = descriptor_files::object_at_begin(&self.world, who, object);
+                let object = call_effects::object_at_begin(&self.world, who, object);
                 let open = OpenCall { begin: time, object, selected, ..OpenCall::of(call) };
                 if O::STATES {
                     self.sends_meanwhile((told.machine, cpu), who, &open);
@@ -853,10 +853,10 @@ impl Engine {
         if let Some(mut done) = done {
             if done.call == call {
                 if let Some(open) = open {
-                    done.object = descriptor_files::object_at_end(&self.world, &open, who, more);
+                    done.object = call_effects::object_at_end(&self.world, &open, who, more);
                     self.timed_out(who, &open, (result, more), seen);
                     self.may_begin_again(who, &open, result);
-                    descriptor_files::end(&mut self.world, who, &open, result, more);
+                    call_effects::end(&mut self.world, who, &open, result, more);
                 }
                 return seen.call(&self.world, &done);
             }

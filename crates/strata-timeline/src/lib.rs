@@ -65,12 +65,10 @@
 
 mod causes;
 mod counters;
-mod descriptor_files;
-mod descriptor_steps;
+mod descriptor_follower;
+mod descriptors;
 mod disk_requests;
 mod engine;
-mod first_descriptor_steps;
-mod follow;
 mod glob;
 mod ids;
 mod observer;
@@ -86,9 +84,9 @@ mod timeline;
 mod world;
 
 pub use counters::{CounterNumber, CounterPlace, CounterRoles, CounterValue, COUNTERS_MAX};
-pub use descriptor_steps::{has_dump, Step, StepPlan, Steps};
-pub use first_descriptor_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
-pub use follow::Follower;
+pub use descriptor_follower::Follower;
+pub use descriptors::first_steps::{first_steps, TakenStep, Taker, FIRST_RECORDS};
+pub use descriptors::steps::{has_dump, Step, StepPlan, Steps};
 pub use ids::calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use ids::names::{Name, NameKind, Names, NAMES_MAX, NAME_BYTES_MAX};
 pub use ids::thread_id::ThreadId;

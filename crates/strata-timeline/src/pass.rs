@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use strata_ctf::read::{Damage, Events, Message, Reader, Selection, TimeRange};
 
-use crate::first_descriptor_steps::first_steps;
+use crate::descriptors::first_steps::first_steps;
 use crate::observer::Observer;
 use crate::timeline::Timeline;
 

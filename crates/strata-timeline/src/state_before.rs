@@ -16,8 +16,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::descriptor_files::AT_FDCWD;
-use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
+use crate::descriptors::call_effects::AT_FDCWD;
+use crate::descriptors::steps::{OpenDescriptor, Step, StepKind};
 use crate::ids::calls::{kind, CallKind};
 use crate::records::facts::{More, Part};
 use crate::world::state::Object;

@@ -18,7 +18,7 @@ use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 
 use crate::counters::CounterRoles;
-use crate::descriptor_steps::Step;
+use crate::descriptors::steps::Step;
 use crate::engine::Engine;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;

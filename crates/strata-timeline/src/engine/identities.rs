@@ -1,7 +1,7 @@
 //! Who a thread is: its process, its parent, and its names, from records that say them.
 
 use super::Engine;
-use crate::descriptor_files;
+use crate::descriptors::call_effects;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::records::facts::{RecordText, Spot};
@@ -34,7 +34,7 @@ impl Engine {
         }
         seen.known(&self.world, child_id);
         let is_process = process.map(|process| process == child);
-        descriptor_files::fork(&mut self.world, parent, child_id, is_process);
+        call_effects::fork(&mut self.world, parent, child_id, is_process);
         self.give(spot.machine, child, child_id, true);
     }
 

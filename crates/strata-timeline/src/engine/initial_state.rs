@@ -2,7 +2,7 @@
 //! takes names of devices and control groups from state dumps.
 
 use super::Engine;
-use crate::descriptor_files;
+use crate::descriptors::call_effects;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::records::facts::RecordText;
@@ -147,7 +147,7 @@ impl Engine {
     pub(super) fn give(&mut self, machine: u8, process: i64, id: ThreadId, is_new: bool) {
         for opened in self.before.take(machine, process, is_new) {
             let (descriptor, flags) = (opened.descriptor, opened.flags);
-            descriptor_files::there(
+            call_effects::there(
                 &mut self.world,
                 id,
                 descriptor,

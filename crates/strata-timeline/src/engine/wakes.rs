@@ -5,7 +5,7 @@
 //! record decides nothing about the wake before it; the result of the call does.
 
 use super::{Engine, FAULT_MAX};
-use crate::descriptor_files::is_ready_only;
+use crate::descriptors::call_effects::is_ready_only;
 use crate::ids::calls::{CallId, CallKind};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;

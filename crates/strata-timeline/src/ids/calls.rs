@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The facts are compiled in and need no trace. To make a timeline follow another call, give its name a kind, and
-//! say in `descriptor_files.rs` or in the engine what that kind does.
+//! say in `call_effects.rs` or in the engine what that kind does.
 
 use std::collections::HashMap;
 use std::sync::Arc;

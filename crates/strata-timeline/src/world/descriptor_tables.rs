@@ -12,7 +12,7 @@
 //! which descriptors an epoll watches, so that the result of an epoll_wait() has the descriptors that are ready. The
 //! number of all descriptors is limited, and a descriptor that does not fit is unknown.
 //!
-//! `descriptor_files.rs` decides which system call does what to a table; `descriptor_steps.rs` applies the same
+//! `call_effects.rs` decides which system call does what to a table; `steps.rs` applies the same
 //! changes in other threads. If records are missing, everything is forgotten ([`Descriptors::clear`]): a wrong name
 //! is worse than none.
 //!

@@ -17,7 +17,7 @@
 //! # Callers
 //! The [`engine`](crate::engine) calls these functions in the order of records, for calls whose [`CallKind`]
 //! concerns descriptors; all others skip this file. The arguments are facts and no records, so the same code
-//! serves a pass over a whole trace and the lines of `strata view`, for which `descriptor_steps.rs` takes the
+//! serves a pass over a whole trace and the lines of `strata view`, for which `steps.rs` takes the
 //! facts out of the records.
 //!
 //! A name is given where the kernel would give one: a path by open, an address by bind, connect or accept, a kind

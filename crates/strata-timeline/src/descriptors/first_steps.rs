@@ -3,7 +3,7 @@
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Reader, TimeRange, Trace};
 
-use crate::descriptor_steps::{has_dump, Step, StepPlan, Steps};
+use crate::descriptors::steps::{has_dump, Step, StepPlan, Steps};
 use crate::records::record_source::is_kernel;
 use crate::records::tracer_names::Whose;
 

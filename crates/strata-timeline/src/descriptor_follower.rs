@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use strata_ctf::read::Reader;
 
-use crate::descriptor_steps::{OpenDescriptor, Step, StepKind};
+use crate::descriptors::steps::{OpenDescriptor, Step, StepKind};
 use crate::engine::Engine;
 use crate::ids::calls::{kind, CallKind};
 use crate::ids::thread_id::ThreadId;
