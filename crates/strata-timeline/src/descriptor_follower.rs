@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use strata_ctf::read::Reader;
 
 use crate::descriptors::steps::{OpenDescriptor, Step, StepKind};
+use crate::engine::state_before::FactsBefore;
 use crate::engine::Engine;
 use crate::ids::calls::{kind, CallKind};
 use crate::ids::thread_id::ThreadId;
@@ -14,7 +15,6 @@ use crate::observer::Observer;
 use crate::records::facts::{Fact, More, RecordText, Spot};
 use crate::records::record_source::Sources;
 use crate::spans::Home;
-use crate::state_before::FactsBefore;
 use crate::world::state::Object;
 use crate::world::threads::OpenCall;
 

@@ -63,11 +63,9 @@
 #![deny(missing_docs, clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
-mod causes;
 mod counters;
 mod descriptor_follower;
 mod descriptors;
-mod disk_requests;
 mod engine;
 mod glob;
 mod ids;
@@ -77,7 +75,6 @@ mod records;
 pub mod slice_pairs;
 mod span_rules;
 mod spans;
-mod state_before;
 #[cfg(test)]
 mod tests;
 mod timeline;

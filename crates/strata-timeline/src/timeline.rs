@@ -19,6 +19,7 @@ use strata_model::EnvValue;
 
 use crate::counters::CounterRoles;
 use crate::descriptors::steps::Step;
+use crate::engine::state_before::FactsBefore;
 use crate::engine::Engine;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
@@ -26,7 +27,6 @@ use crate::records::binding::{Binding, NumberedCalls};
 use crate::records::facts::{Fact, More, Spot};
 use crate::records::record_source::{Sources, StreamSource};
 use crate::spans::{Home, SpanRoles};
-use crate::state_before::FactsBefore;
 use crate::world::hidden_threads::Hidden;
 use crate::world::{EndingRecord, World};
 

@@ -3,12 +3,12 @@
 
 use super::Engine;
 use crate::descriptors::call_effects;
+use crate::engine::state_before::FactsBefore;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::records::facts::RecordText;
 use crate::records::facts::Spot;
 use crate::spans::Spent;
-use crate::state_before::FactsBefore;
 use crate::world::control_groups::Statement;
 use crate::world::state::{Reason, State};
 use crate::world::threads::Thread;

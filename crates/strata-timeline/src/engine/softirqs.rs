@@ -11,7 +11,7 @@
 //! HRTIMER by the timer. If neither is certain, the waker is "the network" and no thread.
 
 use super::{CpuState, Engine, TIMER_SOFTIRQS};
-use crate::causes::Daemon;
+use crate::engine::softirq_causes::Daemon;
 use crate::ids::calls::{CallKind, Moves};
 use crate::ids::names::NameKind;
 use crate::ids::thread_id::ThreadId;
