@@ -67,12 +67,10 @@ mod counters;
 mod descriptor_follower;
 mod descriptors;
 mod engine;
-mod glob;
 mod ids;
 mod observer;
 mod pass;
 mod records;
-pub mod slice_pairs;
 mod span_rules;
 mod spans;
 #[cfg(test)]
@@ -99,8 +97,9 @@ pub use records::tracer_names::{
     begins_of, elapsed_field, elapsed_of_span, kernel_name, CallEnd, NumberedEnd, Whose,
     OF_SAMPLED, OF_SLOW,
 };
-pub use slice_pairs::{PairRule, PairRuleError};
-pub use span_rules::{idle_rules, span_roles};
+pub use span_rules::roles::{idle_rules, span_roles};
+pub use span_rules::slice_pairs;
+pub use span_rules::slice_pairs::{PairRule, PairRuleError};
 pub use spans::{
     check_of, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent, UnpairedReason, UnpairedSpan,
 };

@@ -6,7 +6,7 @@ use strata_ctf::read::Reader;
 use strata_model::schema::EventClass;
 
 use crate::records::record_source::is_kernel;
-use crate::slice_pairs::{address_of, checks, keyed, PairRule, Pairs, SPAN_KEY};
+use crate::span_rules::slice_pairs::{address_of, checks, keyed, PairRule, Pairs, SPAN_KEY};
 use crate::spans::{SpanRole, SpanRoles};
 
 /// The first number of pairs by name. Pairs by rule have lower numbers.

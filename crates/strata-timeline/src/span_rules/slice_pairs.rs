@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use strata_model::schema::{EventClass, FieldClass};
 use thiserror::Error;
 
-use crate::glob::Glob;
 use crate::records::tracer_names::{kernel_name, CallEnd};
+use crate::span_rules::glob::Glob;
 
 /// The number of a pair.
 pub type PairIndex = u32;
