@@ -18,6 +18,22 @@
 //! - The *observer* is the client. Each of its methods has a default that does nothing; constants such as
 //!   [`Observer::FILES`] say which optional state it needs, so that others do not pay for it.
 //!
+//! # The way in
+//! The folders are the stages of the way of the data. Each uses only those above it:
+//!
+//! ```text
+//! ids/                     numbers that stand for threads, names and system calls
+//! spans/, counters/        what pairs begins and ends of spans, and what holds values of counters
+//! world/                   the present state: threads, their states, descriptors, control groups
+//! observer.rs              what the client is told
+//! records/                 from records to facts: sources, names that tracers use, bindings
+//! descriptors/             what system calls do to descriptors, at once or in steps for another thread
+//! engine/                  applies facts to the state
+//! timeline.rs, pass.rs     a reader's messages to the engine: one by one, or all in one pass
+//! descriptor_follower.rs   the same for descriptors only
+//! span_rules/              which events begin and end spans, by rules and by names; uses records/ and spans/
+//! ```
+//!
 //! # Unknown state
 //! Where records were discarded, or recording began in the middle, a state is [`State::Unknown`]; none is guessed. A client must
 //! therefore pass on [`Message::Discarded`](strata_ctf::read::Message), not only events. A system call of which only one end is

@@ -1,7 +1,7 @@
 //! Bindings: the meaning of an event record class, and the places of its fields, found once for each class.
 //!
 //! A [`Binding`] is made at the first record of a class, by the names of the event and of its fields. From then on each
-//! record costs a look at fields that are known by place. All that differs between tracers ends here and in `spelling`:
+//! record costs a look at fields that are known by place. All that differs between tracers ends here and in `tracer_names`:
 //! names are those of LTTng, which Strata writes as well, and those of the kernel, which perf and trace-cmd keep.
 //!
 //! ```text
