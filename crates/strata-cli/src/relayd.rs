@@ -340,6 +340,17 @@ fn print_event(event: &RelayEvent) {
                 ),
             }
         }
+        RelayEvent::Full { host, is_full: true, most } => say(
+            Weight::Warning,
+            format!(
+                "{host}: its recordings have reached their limit of {}: what comes is discarded and counted (quota). Remove \
+                 some of its recordings, or raise --max-host-size",
+                size(*most)
+            ),
+        ),
+        RelayEvent::Full { host, is_full: false, .. } => {
+            say(Weight::Talk, format!("{host}: there is room again for its recordings"));
+        }
         RelayEvent::Refused { peer, why } => {
             say(Weight::Warning, format!("{peer} was refused: {}", clean(why)));
         }

@@ -660,7 +660,8 @@ impl StreamWriting<'_> {
         self.track.begin(&plan);
         self.open(plan.begin, plan.discarded)?;
         let header = self.header(plan.begin, plan.end, plan.discarded, plan.body_bytes);
-        self.sink.append(cpu, header, &Body::Packet(packet, plan.from))?;
+        let body = Body::Packet(packet, plan.from);
+        self.sink.append_counted(cpu, header, &body, plan.records())?;
         if !seen.is_there() {
             if let Some(hidden) = self.sink.hidden_streams() {
                 hidden.take_back(cpu);
@@ -809,7 +810,7 @@ impl StreamWriting<'_> {
         if let Some(reader) = self.sink.memory_reader() {
             reader.goes_upto(cpu, plan.end_position());
         }
-        self.sink.append(cpu, header, body)?;
+        self.sink.append_counted(cpu, header, body, plan.records())?;
         self.track.written(plan, true, self.sink.stream_bytes(cpu));
         self.packets += 1;
         Ok(())

@@ -245,7 +245,7 @@ impl Directory {
         }
         // From now on the mark says more. What cannot be removed is of no interest to who finds the mark.
         let _ = fs::unlinkat(&self.fd, progress_mark::FILE, fs::AtFlags::empty());
-        let mark = EndMark { ending, losses, files, bytes, session: None };
+        let mark = EndMark { ending, losses, files, bytes, ..EndMark::default() };
         end_mark_writer::end_mark(self.as_fd(), &self.path, &mark)
     }
 

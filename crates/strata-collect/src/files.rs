@@ -609,8 +609,13 @@ mod tests {
         assert_eq!(end(), (RecordingEnd::Running, true));
         let losses = Losses { unwritten: 7, ..Losses::default() };
         directory.end(Ending::NoSpace, losses).unwrap();
-        let mark =
-            EndMark { ending: Ending::NoSpace, losses, files: 1, bytes: 4096, session: None };
+        let mark = EndMark {
+            ending: Ending::NoSpace,
+            losses,
+            files: 1,
+            bytes: 4096,
+            ..EndMark::default()
+        };
         assert_eq!(end(), (RecordingEnd::Marked(mark), false));
         directory.end(Ending::Ended, Losses::default()).unwrap();
         assert!(end().1);

@@ -106,6 +106,21 @@ pub trait Sink: Debug + Send {
     /// A system call failed.
     fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error>;
 
+    /// Appends a packet of so many event records, for a destination that counts what it does not take. `records` is 0 if
+    /// it is not known.
+    ///
+    /// # Errors
+    /// As [`Sink::append`].
+    fn append_counted(
+        &mut self,
+        cpu: u32,
+        header: Header,
+        body: &Body<'_>,
+        _records: u64,
+    ) -> Result<(), Error> {
+        self.append(cpu, header, body)
+    }
+
     /// Changes the end time of the stream's last packet \[ns\].
     ///
     /// # Errors

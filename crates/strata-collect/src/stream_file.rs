@@ -56,6 +56,11 @@ impl PacketWriting {
         self.body_bytes > 0 && self.records.is_none()
     }
 
+    /// Returns the number of records to write; 0 if it is not known.
+    pub(crate) fn records(&self) -> u64 {
+        self.records.unwrap_or(0)
+    }
+
     /// Returns the position in the stream up to which everything is written with this packet \[byte since stream
     /// creation\].
     pub(crate) fn end_position(&self) -> u64 {

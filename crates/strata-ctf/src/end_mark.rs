@@ -21,7 +21,8 @@
 //! ```
 //!
 //! The rest of the file, up to [`BYTES`], is newlines. Only a folder that was made by a session, which may remove it,
-//! has the line `session`. The check is a checksum of the lines before it: it detects damage, not forgery.
+//! has the line `session`. The recording's mark at a relay has the line `quota` if the relay has discarded records, since the
+//! host had as many bytes there as it may have. The check is a checksum of the lines before it: it detects damage, not forgery.
 
 use std::fmt;
 
@@ -130,6 +131,9 @@ pub struct EndMark {
     /// Number that identifies the session that made the folder, and the folder's name: the session may remove such a
     /// folder.
     pub session: Option<u64>,
+    /// How many of the records that were not written a relay has discarded, since the host's recordings there had as many
+    /// bytes as they may have.
+    pub quota: u64,
 }
 
 /// Reasons why bytes are not a valid end mark.
@@ -173,22 +177,24 @@ impl EndMark {
         files: 0,
         bytes: 0,
         session: None,
+        quota: 0,
     };
 
     /// Encodes the file's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; BYTES] {
-        let EndMark { ending, losses, files, bytes, session } = self;
+        let EndMark { ending, losses, files, bytes, session, quota } = self;
         let Losses { unwritten, discarded, unread } = losses;
         let session = session.map_or_else(String::new, |id| format!("session {id:016x}\n"));
+        let quota = if *quota > 0 { format!("quota {quota}\n") } else { String::new() };
         let lines = format!(
             "{TITLE}\nstate {}\nunwritten {unwritten}\ndiscarded {discarded}\nunread {unread}\n\
-             files {files}\nbytes {bytes}\n{session}",
+             files {files}\nbytes {bytes}\n{session}{quota}",
             ending.word()
         );
         let text = format!("{lines}check {:016x}\n", check(lines.as_bytes()));
         let mut block = [b'\n'; BYTES];
-        // The text always fits: six numbers of at most 20 digits, and two of 16.
+        // The text always fits: seven numbers of at most 20 digits, and two of 16.
         for (to, from) in block.iter_mut().zip(text.bytes()) {
             *to = from;
         }
@@ -229,6 +235,7 @@ impl EndMark {
                 true => Some(hexadecimal(value(lines, "session")?, "session")?),
                 false => None,
             },
+            quota: if lines.contains("\nquota ") { number("quota")? } else { 0 },
         })
     }
 }
@@ -272,6 +279,7 @@ mod tests {
         files: u64::MAX,
         bytes: u64::MAX,
         session: Some(u64::MAX),
+        quota: 0,
     };
 
     /// Returns the encoded mark with a part of its text replaced, and with a valid checksum.
@@ -292,6 +300,8 @@ mod tests {
             assert!(String::from_utf8(mark.encode().to_vec()).unwrap().contains(word));
         }
         assert_eq!(EndMark::decode(&EndMark::RECORDING.encode()), Ok(EndMark::RECORDING));
+        let at_relay = EndMark { quota: u64::MAX, ..FULL };
+        assert_eq!(EndMark::decode(&at_relay.encode()), Ok(at_relay));
         let of_session = EndMark { session: Some(7), ..EndMark::RECORDING };
         assert_eq!(EndMark::decode(&of_session.encode()), Ok(of_session));
         assert_eq!(FULL.losses.total(), u64::MAX);

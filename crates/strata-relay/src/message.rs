@@ -120,7 +120,8 @@ pub enum FromGuest<'b> {
         id: u32,
         /// Number of the stream: that of its CPU, or a number after all CPUs' for a stream without a CPU.
         stream: u32,
-        /// Position up to which the stream's ring has been handed over with this packet \[byte since its creation\].
+        /// Of a guest: position up to which the stream's ring has been handed over with this packet \[byte since its
+        /// creation\]. Of a recorder: number of the packet's event records; 0 if it is not known.
         upto: u64,
         packet: PacketBytes<'b>,
     },

@@ -23,7 +23,7 @@ use strata_model::Uuid;
 use crate::message::{FromGuest, MessageProblem, Out, Taken, ENDINGS, NAME_BYTES_MAX, ORDER};
 
 /// Version of the messages between recorder and relay.
-pub const REMOTE_VERSION: u32 = 1;
+pub const REMOTE_VERSION: u32 = 2;
 
 /// Longest reason with which a relay refuses a recorder \[byte\].
 pub const TEXT_BYTES_MAX: usize = 1024;
@@ -112,6 +112,14 @@ pub enum ToRecorder {
         /// Number of the request, which the answer repeats.
         number: u64,
     },
+    /// Reports event records that the relay does not write, since the host's recordings have as many bytes as they may
+    /// have. Comes before the acknowledgement of their messages.
+    Discarded {
+        /// Number of such records of the recording so far.
+        records: u64,
+        /// True if what comes now is discarded, too.
+        is_full: bool,
+    },
     /// Refuses the recording, for good.
     Refuse {
         /// Reason, as a text for people.
@@ -134,6 +142,7 @@ const ACK: u16 = 121;
 const PING: u16 = 122;
 const REFUSE: u16 = 123;
 const LATER: u16 = 124;
+const DISCARDED: u16 = 125;
 
 /// Returns whether a recorder does not send this kind of guest's message to a relay: it has another message for the
 /// purpose, or the message is about memory that a relay cannot read.
@@ -298,6 +307,15 @@ impl ToRecorder {
             })(),
             ACK => from.u64().map(|next| ToRecorder::Ack { next }),
             PING => from.u64().map(|number| ToRecorder::Ping { number }),
+            DISCARDED => (|| {
+                let records = from.u64()?;
+                let is_full = match from.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                };
+                Some(ToRecorder::Discarded { records, is_full })
+            })(),
             REFUSE => reason(&mut from).map(|why| ToRecorder::Refuse { why }),
             LATER => reason(&mut from).map(|why| ToRecorder::Later { why }),
             other => return Err(MessageProblem::Kind(other)),
@@ -322,6 +340,10 @@ impl ToRecorder {
             ToRecorder::Ping { number } => {
                 out.number(&number.to_le_bytes());
                 PING
+            }
+            ToRecorder::Discarded { records, is_full } => {
+                out.number(&records.to_le_bytes()).number(&[u8::from(*is_full)]);
+                DISCARDED
             }
             ToRecorder::Refuse { why } => {
                 put_reason(&mut out, why);
@@ -375,6 +397,8 @@ mod tests {
             ToRecorder::Resume { version: 1, recording: Uuid([9; 16]), next: 8 },
             ToRecorder::Ack { next: u64::MAX },
             ToRecorder::Ping { number: 7 },
+            ToRecorder::Discarded { records: u64::MAX, is_full: true },
+            ToRecorder::Discarded { records: 0, is_full: false },
             ToRecorder::Refuse { why: "full".into() },
             ToRecorder::Later { why: "full now".into() },
         ] {
@@ -412,6 +436,9 @@ mod tests {
         assert!(ToRecorder::decode(REFUSE, long.as_bytes()).is_err());
         assert!(ToRecorder::decode(LATER, long.as_bytes()).is_err());
         assert!(ToRecorder::decode(OPEN, &[]).is_err());
+        for bad in [&[0; 8][..], &[0, 0, 0, 0, 0, 0, 0, 0, 2], &[0; 10]] {
+            assert!(ToRecorder::decode(DISCARDED, bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

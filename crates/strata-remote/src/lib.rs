@@ -34,6 +34,7 @@
 //! recording_folder/           the folder of a recording, at a relay and at a viewer
 //!   folder_names.rs           which names may become folders
 //!   recording_writer.rs       one recording: messages to files
+//!   problem.rs                why it cannot be written
 //!   recording_state.rs        what is remembered of a recording beside its traces
 //!   host_clock.rs             the clock of a recorder's host, in the relay's time
 //!   folder_messages.rs        a recording's folder as the messages with which it came
@@ -64,7 +65,7 @@ mod viewer;
 pub use monitor::http::{Page, PageServer};
 pub use monitor::prometheus::{MetricKind, MetricsText, CONTENT_TYPE as METRICS_CONTENT_TYPE};
 pub use recorder::output::{Recording, RemoteOutput};
-pub use recorder::relay_link::{IsOver, Link, LinkLook, BACKLOG_BYTES, PATIENCE};
+pub use recorder::relay_link::{IsOver, Link, LinkLook, QuotaLook, BACKLOG_BYTES, PATIENCE};
 pub use recording_folder::folder_names::{host_name, recording_name};
 pub use relay::disk_sync::SyncFigures;
 pub use relay::event::{Log, RelayEvent};

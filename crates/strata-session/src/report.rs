@@ -426,6 +426,8 @@ pub struct Report {
     pub relay: Option<String>,
     /// The relay on another host that has the trace.
     pub remote: Option<String>,
+    /// Event records that it has discarded, since this host's recordings there have as many bytes as they may have.
+    pub quota_discarded: u64,
     /// The duration of the recording.
     pub elapsed: Duration,
     /// The processes that the session was asked to record.

@@ -177,7 +177,11 @@ fn parts_of(group: &[&FolderEnd]) -> Vec<String> {
     let sum =
         |of: fn(&FolderEnd) -> u64| group.iter().fold(0u64, |sum, end| sum.saturating_add(of(end)));
     let parts = [
-        (sum(|end| end.losses().unwritten), "not written"),
+        (sum(|end| end.losses().unwritten.saturating_sub(end.quota())), "not written"),
+        (
+            sum(FolderEnd::quota),
+            "discarded by the relay, where the host had as many bytes as it may have (quota)",
+        ),
         (sum(|end| end.losses().discarded), "discarded, and no packet says when"),
         (sum(|end| end.losses().unread), "behind one that was never finished, and not readable"),
     ];

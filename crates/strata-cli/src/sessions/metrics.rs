@@ -117,6 +117,11 @@ fn metrics(sessions: &[Facts]) -> String {
             "spooled_bytes",
             "How much of that is in the spool on the disk.",
         ),
+        (
+            "strata_session_relay_quota_discarded_total",
+            "quota_discarded",
+            "Event records that the relay has discarded for want of room for this host.",
+        ),
         ("strata_session_relay_breaks_total", "breaks", "Connections to the relay that broke."),
         (
             "strata_session_relay_away_seconds_total",

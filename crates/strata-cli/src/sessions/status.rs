@@ -128,13 +128,26 @@ fn relay_line(to: &Facts) -> String {
     match to.get("is_connected").and_then(Value::as_bool) {
         None => format!("\nsnapshots go to the relay {relay}\n"),
         Some(true) => format!(
-            "\nrelay {relay}: connected, {waiting} not acknowledged yet; {} broke, {away} without one\n",
+            "\nrelay {relay}: connected, {waiting} not acknowledged yet; {} broke, {away} without one{}\n",
             counted(number(to, "breaks"), "connection"),
+            over_quota(to),
         ),
         Some(false) => format!(
             "\nrelay {relay}: not there since {away} in all: {}; {waiting} wait\n",
             clean(text(to, "problem"))
         ),
+    }
+}
+
+/// Formats what the relay has discarded since it has no room for this host.
+fn over_quota(to: &Facts) -> String {
+    let records = number(to, "quota_discarded");
+    let now = if is(to, "is_over_quota") { ", and discards what comes" } else { "" };
+    match records > 0 || !now.is_empty() {
+        true => {
+            format!("; the relay has discarded {}{now} (quota)", counted(records, "event record"))
+        }
+        false => String::new(),
     }
 }
 

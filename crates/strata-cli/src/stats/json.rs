@@ -117,6 +117,7 @@ fn end(end: &FolderEnd) -> Value {
         "unwritten_records": losses.unwritten,
         "discarded_records": losses.discarded,
         "unread_records": losses.unread,
+        "quota_records": end.quota(),
         "missing_files": end.missing.map(|it| it.files.saturating_sub(it.files_found)),
         "missing_bytes": end.missing.map(|it| it.bytes.saturating_sub(it.bytes_found)),
     })

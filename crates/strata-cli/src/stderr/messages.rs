@@ -315,6 +315,13 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(nothing_recorded(report));
     messages.extend(kernel::nothing_recorded(report));
     messages.extend(kernel::no_kernel(report));
+    if report.quota_discarded > 0 {
+        messages.push(warning(format!(
+            "the relay has discarded {} (quota): the recordings of this host there have as many bytes as they may have \
+             (strata relayd --max-host-size). Remove some there, or have the relay do it (--keep-age, --keep-size)",
+            counted(report.quota_discarded, "event record")
+        )));
+    }
     messages.extend(report.remarks.iter().map(|remark| talk(clean(remark))));
     messages
 }

@@ -144,7 +144,7 @@ impl<'r> Cutter<'r> {
                 bytes += entry.metadata()?.len();
             }
         }
-        let mark = EndMark { ending, losses, files, bytes, session: None };
+        let mark = EndMark { ending, losses, files, bytes, ..EndMark::default() };
         fs::write(folder.join(end_mark::FILE), mark.encode())?;
         Ok(end_mark::BYTES as u64)
     }

@@ -72,6 +72,15 @@ impl FolderEnd {
         }
     }
 
+    /// Returns how many of the records that were not written a relay has discarded for want of room for the host.
+    #[must_use]
+    pub fn quota(&self) -> u64 {
+        match &self.end {
+            RecordingEnd::Marked(mark) => mark.quota,
+            _ => 0,
+        }
+    }
+
     /// Returns whether the trace has everything that was to be recorded, as far as the mark shows. A recording that
     /// still continues counts as complete.
     #[must_use]

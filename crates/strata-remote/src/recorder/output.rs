@@ -234,11 +234,21 @@ impl Sink for RemoteTrace {
     }
 
     fn append(&mut self, stream: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
+        self.append_counted(stream, header, body, 0)
+    }
+
+    fn append_counted(
+        &mut self,
+        stream: u32,
+        header: Header,
+        body: &Body<'_>,
+        records: u64,
+    ) -> Result<(), Error> {
         let path = &self.path;
         let mut bytes = 0;
         // The header is made for the bytes that were copied, whatever the producer writes at the same time.
         self.link.say_packet(|buffer| {
-            packet_frame(buffer, (self.id, stream, 0), header, |out| {
+            packet_frame(buffer, (self.id, stream, records), header, |out| {
                 let before = out.len();
                 let copied = body.copy_to(out);
                 copied.map_err(|source| Error::Ring { path: path.clone(), source })?;

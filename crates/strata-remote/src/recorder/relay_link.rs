@@ -62,6 +62,8 @@ struct State {
     /// Total time without a connection, before the present connection.
     away: Duration,
     away_since: Option<Instant>,
+    /// What the relay does not write, since this host has as many bytes there as it may have.
+    quota: QuotaLook,
 }
 
 impl fmt::Debug for State {
@@ -117,6 +119,15 @@ impl State {
     }
 }
 
+/// What a relay does not write, since this host has as many bytes there as it may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaLook {
+    /// Number of event records that were discarded so far.
+    pub records: u64,
+    /// True if what is sent now is discarded.
+    pub is_full: bool,
+}
+
 /// State of the connection to a relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkLook {
@@ -136,6 +147,8 @@ pub struct LinkLook {
     pub spooled: u64,
     /// Why the last message could not be written to the spool.
     pub spool_problem: Option<String>,
+    /// What the relay does not write for want of the host's share of its space.
+    pub quota: QuotaLook,
 }
 
 impl Link {
@@ -193,6 +206,7 @@ impl Link {
             bytes: state.backlog.bytes(),
             spooled: state.backlog.spool().map_or(0, Spool::bytes),
             spool_problem: state.backlog.spool().and_then(Spool::problem).map(str::to_owned),
+            quota: state.quota,
         }
     }
 
@@ -422,6 +436,12 @@ impl Link {
         drop(state);
         self.changed.notify_all();
         is_possible
+    }
+
+    /// Notes what the relay does not write. A number never goes down, whatever the relay says.
+    pub(crate) fn set_quota(&self, records: u64, is_full: bool) {
+        let mut state = self.lock();
+        state.quota = QuotaLook { records: state.quota.records.max(records), is_full };
     }
 
     /// Notes that there is no connection, and why.

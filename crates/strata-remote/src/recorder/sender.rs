@@ -154,6 +154,9 @@ impl Sender {
                         }
                     }
                     ToRecorder::Ping { number } => asked = Some((number, now_ns())),
+                    ToRecorder::Discarded { records, is_full } => {
+                        self.link.set_quota(records, is_full);
+                    }
                     ToRecorder::Refuse { why } => return Err(End::Refused(printable(&why))),
                     ToRecorder::Later { why } => return Err(End::Later(printable(&why))),
                     ToRecorder::Resume { .. } => {

@@ -3,5 +3,6 @@
 pub(crate) mod folder_messages;
 pub(crate) mod folder_names;
 pub(crate) mod host_clock;
+pub(crate) mod problem;
 pub(crate) mod recording_state;
 pub(crate) mod recording_writer;

@@ -24,8 +24,9 @@ const FILE: &str = ".strata-relay";
 pub(crate) const NEXT_FILE: &str = ".strata-relay-next";
 const TITLE: &str = "strata relay 1";
 const NEXT_TITLE: &str = "strata relay next 2";
-/// Size of the file with the number \[byte\].
-const NEXT_BYTES: usize = 192;
+/// Size of the file with the number, and its size before it had counts of records that were not written \[byte\].
+const NEXT_BYTES: usize = 256;
+const NEXT_BYTES_BEFORE: usize = 192;
 /// Largest state file that is read, with a line for each possible trace \[byte\].
 const BYTES_MAX: u64 = 4 << 20;
 
@@ -64,6 +65,10 @@ pub(crate) struct NextMark {
     pub(crate) durable: u64,
     /// UUID of the boot in which the numbers were written.
     pub(crate) boot: Uuid,
+    /// Number of event records in messages before `next`, and before `durable`, that were not written: the host's
+    /// recordings had as many bytes as they may have.
+    pub(crate) quota: u64,
+    pub(crate) durable_quota: u64,
 }
 
 impl StateFiles {
@@ -162,9 +167,13 @@ fn trace_line(line: &str) -> Option<TraceLine> {
 
 /// Encodes the mark with the number twice, so that a reader notices a mark that is only partly written.
 fn encode_next(mark: &NextMark) -> [u8; NEXT_BYTES] {
-    let NextMark { next, durable, boot } = mark;
+    let NextMark { next, durable, boot, quota, durable_quota } = mark;
+    let quota = match quota {
+        0 => String::new(),
+        _ => format!("quota {quota} {durable_quota}\n"),
+    };
     let text = format!(
-        "{NEXT_TITLE}\nnext {next}\ndurable {durable}\nboot {boot}\nagain {next} {durable}\n"
+        "{NEXT_TITLE}\nnext {next}\ndurable {durable}\nboot {boot}\n{quota}again {next} {durable}\n"
     );
     let mut bytes = [b'\n'; NEXT_BYTES];
     for (to, from) in bytes.iter_mut().zip(text.bytes()) {
@@ -174,15 +183,23 @@ fn encode_next(mark: &NextMark) -> [u8; NEXT_BYTES] {
 }
 
 fn decode_next(bytes: &[u8]) -> Option<NextMark> {
-    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() == NEXT_BYTES)?;
+    let is_of_size = [NEXT_BYTES, NEXT_BYTES_BEFORE].contains(&bytes.len());
+    let text = std::str::from_utf8(bytes).ok().filter(|_| is_of_size)?;
     let mut lines = text.trim_end_matches('\n').lines();
     lines.next().filter(|title| *title == NEXT_TITLE)?;
     let next: u64 = lines.next()?.strip_prefix("next ")?.parse().ok()?;
     let durable: u64 = lines.next()?.strip_prefix("durable ")?.parse().ok()?;
     let boot = lines.next()?.strip_prefix("boot ")?.parse().ok()?;
-    let again = lines.next()?.strip_prefix("again ")?;
+    let mut line = lines.next()?;
+    let (mut quota, mut durable_quota) = (0, 0);
+    if let Some((all, before)) = line.strip_prefix("quota ").and_then(|it| it.split_once(' ')) {
+        (quota, durable_quota) = (all.parse().ok()?, before.parse().ok()?);
+        line = lines.next()?;
+    }
+    let again = line.strip_prefix("again ")?;
     let is_whole = again == format!("{next} {durable}") && durable <= next;
-    (is_whole && lines.next().is_none()).then_some(NextMark { next, durable, boot })
+    let is_possible = is_whole && durable_quota <= quota && lines.next().is_none();
+    is_possible.then_some(NextMark { next, durable, boot, quota, durable_quota })
 }
 
 /// Returns true if the folder is that of a recording at a relay.
@@ -247,8 +264,12 @@ mod tests {
         let files = StateFiles::create(&folder, RECORDING, RECORDING).unwrap();
         files.add(&line(0, "app-1")).unwrap();
         files.add(&line(1, "")).unwrap();
-        let mark = |next, durable| NextMark { next, durable, boot: RECORDING };
-        files.set_next(&mark(u64::MAX, u64::MAX)).unwrap();
+        let most = u64::MAX;
+        let mark =
+            |next, durable| NextMark { next, durable, boot: RECORDING, ..Default::default() };
+        let full = NextMark { quota: most, durable_quota: most, ..mark(most, most) };
+        files.set_next(&full).unwrap();
+        assert_eq!(StateFiles::open(&folder).unwrap().unwrap().next, full);
         files.set_next(&mark(12, 5)).unwrap();
         files.append("trace 2 us").unwrap();
         let found = StateFiles::open(&folder).unwrap().unwrap();
@@ -284,9 +305,15 @@ mod tests {
         std::fs::write(path.join(FILE), &good).unwrap();
         std::fs::write(path.join(NEXT_FILE), "next 5\n").unwrap();
         assert!(StateFiles::open(&folder).is_err());
-        let mark = |next, durable| encode_next(&NextMark { next, durable, boot: RECORDING });
-        for (old, new) in [((19, 9), (20, 19)), ((1999, 1000), (2000, 1999))] {
-            let (old, new) = (mark(old.0, old.1), mark(new.0, new.1));
+        let mark = |next, durable, quota, durable_quota| {
+            encode_next(&NextMark { next, durable, boot: RECORDING, quota, durable_quota })
+        };
+        for (old, new) in [
+            (mark(19, 9, 0, 0), mark(20, 19, 0, 0)),
+            (mark(1999, 1000, 0, 0), mark(2000, 1999, 0, 0)),
+            (mark(1999, 1000, 0, 0), mark(2000, 1999, 7, 0)),
+            (mark(1999, 1000, 99, 9), mark(2000, 1999, 100, 99)),
+        ] {
             for at in 0..NEXT_BYTES {
                 let torn = [&old[..at], &new[at..]].concat();
                 let found = decode_next(&torn);
@@ -294,9 +321,10 @@ mod tests {
                 assert!(found.is_none() || is_one, "{at}: {found:?}");
             }
         }
-        assert_eq!(
-            decode_next(&encode_next(&NextMark { next: 4, durable: 5, boot: RECORDING })),
-            None
-        );
+        assert_eq!(decode_next(&mark(4, 5, 0, 0)), None);
+        assert_eq!(decode_next(&mark(4, 4, 1, 2)), None);
+        // As they were before: shorter.
+        let before = &mark(20, 19, 0, 0)[..NEXT_BYTES_BEFORE];
+        assert_eq!(decode_next(before).map(|mark| (mark.next, mark.quota)), Some((20, 0)));
     }
 }

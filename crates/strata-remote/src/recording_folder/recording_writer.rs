@@ -28,10 +28,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::AtFlags;
-use strata_collect::{
-    cut_packets, end_mark, is_passing, Body, ClosedFiles, Directory, Files, Sink,
-};
-use strata_ctf::end_mark::{EndMark, Ending};
+use strata_collect::{cut_packets, end_mark, Body, ClosedFiles, Directory, Files, Sink};
+use strata_ctf::end_mark::{EndMark, Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_model::Uuid;
 use strata_relay::{
@@ -40,6 +38,7 @@ use strata_relay::{
 
 use crate::recording_folder::folder_names;
 use crate::recording_folder::host_clock::HostClock;
+use crate::recording_folder::problem::Problem;
 use crate::recording_folder::recording_state::{
     this_boot, NextMark, Remembered, StateFiles, TraceLine,
 };
@@ -56,48 +55,10 @@ const OPEN_MAX: usize = 64;
 pub(crate) const DELIVERED: &str = ".strata-delivered";
 /// The most folder names that are tried for a recording, and for processes with the same name and number.
 const TRIES: u32 = 1000;
+/// Size of the shortest event record \[byte\].
+const RECORD_BYTES_MIN: u64 = 4;
 /// Size that a file counts at least \[byte\].
 const FILE_BYTES: u64 = 4096;
-
-/// Why the relay takes no more messages of a recorder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// The reason, for people.
-    pub(crate) why: String,
-    /// True if the same messages may be taken later: the relay's machine lacks space, descriptors or memory now.
-    pub(crate) is_passing: bool,
-}
-
-impl From<String> for Problem {
-    fn from(why: String) -> Problem {
-        Problem { why, is_passing: false }
-    }
-}
-
-impl From<&str> for Problem {
-    fn from(why: &str) -> Problem {
-        why.to_owned().into()
-    }
-}
-
-impl From<strata_collect::Error> for Problem {
-    fn from(error: strata_collect::Error) -> Problem {
-        Problem { why: error.to_string(), is_passing: error.is_passing() }
-    }
-}
-
-impl From<io::Error> for Problem {
-    fn from(error: io::Error) -> Problem {
-        Problem { why: error.to_string(), is_passing: is_passing(&error) }
-    }
-}
-
-impl Problem {
-    /// Makes the problem that a system call failed for this file.
-    fn of(path: &Path, error: io::Error) -> Problem {
-        Problem { why: format!("{}: {error}", path.display()), ..error.into() }
-    }
-}
 
 /// What is in the files of a recording that goes on, of the messages that its state file says have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +91,11 @@ pub(crate) struct RecordingWriter {
     bytes: u64,
     /// Event records that were discarded, as counted by the packets since then.
     discarded: u64,
+    /// True if packets are left out, since the host's recordings have as many bytes as they may have.
+    is_full: bool,
+    /// Number of event records in packets that were left out: of all messages, and of those that were forced to the disk.
+    quota: u64,
+    durable_quota: u64,
     /// True if the recorder has reported how the recording ended.
     is_closed: bool,
     /// True if the folder says that the recording has ended, which an earlier connection has written.
@@ -345,7 +311,7 @@ impl RecordingWriter {
     ) -> RecordingWriter {
         let traces = lines.into_iter().map(|line| (line.id, ReceivedTrace::new(line)));
         let (traces, bytes, is_closed) = (traces.collect(), 0, false);
-        let NextMark { next, durable, .. } = mark;
+        let NextMark { next, durable, quota, durable_quota, .. } = mark;
         let is_of_other_boot = false;
         RecordingWriter {
             folder,
@@ -358,6 +324,9 @@ impl RecordingWriter {
             is_of_other_boot,
             discarded: 0,
             bytes,
+            is_full: false,
+            quota,
+            durable_quota,
             is_closed,
             has_end_mark: false,
             clock: None,
@@ -413,6 +382,8 @@ impl RecordingWriter {
         // The last acknowledgement may be later than what the file says of it, and is believed: it was this relay's.
         self.next = self.durable.max(first.min(self.next));
         self.durable = self.next;
+        // Whenever it changes, it is noted before the recorder is told.
+        self.quota = self.durable_quota;
     }
 
     /// Notes that what is not known to be on the disk may be anything, since it could not be written there.
@@ -423,6 +394,17 @@ impl RecordingWriter {
     /// Notes that all messages before `next` were forced to the disk.
     pub(crate) fn set_durable(&mut self, next: u64) {
         self.durable = next;
+        self.durable_quota = self.quota;
+    }
+
+    /// Leaves packets out from now on, or writes them again.
+    pub(crate) fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    /// Returns the number of event records in packets that were left out so far, and whether packets are left out now.
+    pub(crate) fn quota(&self) -> (u64, bool) {
+        (self.quota, self.is_full)
     }
 
     /// Returns the number before which all messages were forced to the disk.
@@ -473,10 +455,10 @@ impl RecordingWriter {
     /// A system call failed.
     pub(crate) fn note(&mut self) -> io::Result<u64> {
         if self.noted != self.next {
-            let RecordingWriter { next, durable, .. } = *self;
+            let RecordingWriter { next, durable, quota, durable_quota, .. } = *self;
             // Until all that may be torn has come again, a connection that breaks must find it so the next time.
             let boot = if self.is_of_other_boot { Uuid::default() } else { self.boot };
-            self.state.set_next(&NextMark { next, durable, boot })?;
+            self.state.set_next(&NextMark { next, durable, boot, quota, durable_quota })?;
             self.noted = self.next;
         }
         Ok(self.noted)
@@ -514,7 +496,7 @@ impl RecordingWriter {
             FromRecorder::Data(said) => self.data(said),
             FromRecorder::Close { ending, losses } => {
                 self.is_closed = true;
-                let mark = EndMark { ending: *ending, losses: *losses, ..EndMark::default() };
+                let mark = self.end_of_recording(*ending, *losses);
                 let path = self.folder.path();
                 end_mark(self.folder.as_fd(), path, &mark).map_err(Problem::from)
             }
@@ -638,7 +620,9 @@ impl RecordingWriter {
                 self.bytes += bytes.len() as u64;
                 Ok(())
             }
-            FromGuest::Packet { id, stream, packet, .. } => self.packet(*id, *stream, packet),
+            FromGuest::Packet { id, stream, upto: records, packet } => {
+                self.packet(*id, *stream, packet, *records)
+            }
             FromGuest::Stream { id, name, packet } => {
                 let trace = self.trace(*id)?;
                 let uuid = trace.uuid.ok_or(BEFORE_METADATA)?;
@@ -674,7 +658,13 @@ impl RecordingWriter {
         }
     }
 
-    fn packet(&mut self, id: u32, stream: u32, packet: &PacketBytes<'_>) -> Result<(), Problem> {
+    fn packet(
+        &mut self,
+        id: u32,
+        stream: u32,
+        packet: &PacketBytes<'_>,
+        records: u64,
+    ) -> Result<(), Problem> {
         let trace = self.trace(id)?;
         let uuid = trace.uuid.ok_or(BEFORE_METADATA)?;
         let (header, bytes) = (packet.header, packet.body.len() as u64);
@@ -686,6 +676,12 @@ impl RecordingWriter {
         if trace.before.get(&stream).is_some_and(|last| header.sequence <= last.sequence) {
             return Ok(());
         }
+        // An empty one says how many records its recorder has discarded.
+        if self.is_full && !packet.body.is_empty() {
+            self.quota = self.quota.saturating_add(records.min(bytes / RECORD_BYTES_MIN));
+            return Ok(());
+        }
+        let trace = self.trace(id)?;
         let streams = trace.streams.count();
         let told = trace.streams.last(stream).map_or(0, |last| last.discarded);
         let taken = trace.streams.take(uuid, stream, &header, bytes);
@@ -717,6 +713,11 @@ impl RecordingWriter {
             return Ok(());
         }
         if trace.streams.last(stream).is_none_or(|last| last.sequence != sequence) {
+            // It may have been left out.
+            let is_later = trace.streams.last(stream).is_none_or(|last| last.sequence < sequence);
+            if is_later && (self.is_full || self.quota > 0) {
+                return Ok(());
+            }
             return Err("it sets the end of a packet that is not the last one".into());
         }
         let set = trace.streams.set_end(stream, end);
@@ -783,9 +784,16 @@ impl RecordingWriter {
         Ok(())
     }
 
+    /// Returns the end mark of the recording, of which these records are in no trace by its recorder's count.
+    fn end_of_recording(&self, ending: Ending, losses: Losses) -> EndMark {
+        let unwritten = losses.unwritten.saturating_add(self.quota);
+        let losses = Losses { unwritten, ..losses };
+        EndMark { ending, losses, quota: self.quota, ..EndMark::default() }
+    }
+
     /// Writes an end mark that says that the recording failed, since its recorder has not ended it.
     pub(crate) fn fail(&self) {
-        let mark = EndMark { ending: Ending::Failed, ..EndMark::default() };
+        let mark = self.end_of_recording(Ending::Failed, Losses::default());
         // On an error, the folder still says that it is being recorded.
         let _ = end_mark(self.folder.as_fd(), self.folder.path(), &mark);
     }

@@ -29,6 +29,15 @@ pub enum RelayEvent {
         /// Number of bytes that were written during the connection.
         bytes: u64,
     },
+    /// A host has as many bytes as it may have, so that what its recorders send is discarded; or no more so.
+    Full {
+        /// Name of the host.
+        host: String,
+        /// True if it has.
+        is_full: bool,
+        /// The most bytes that it may have \[byte\].
+        most: u64,
+    },
     /// A connection was refused.
     Refused {
         /// Address of the peer.

@@ -59,10 +59,9 @@ use strata_relay::{
 };
 
 use crate::recording_folder::folder_names;
+use crate::recording_folder::problem::Problem;
 use crate::recording_folder::recording_state::recording_in;
-use crate::recording_folder::recording_writer::{
-    host_folder, FilesState, Problem, RecordingWriter,
-};
+use crate::recording_folder::recording_writer::{host_folder, FilesState, RecordingWriter};
 use crate::relay::disk_sync::{Durable, SyncFigures};
 use crate::relay::event::{Log, RelayEvent};
 use crate::relay::memory::{Memory, Part};
@@ -113,6 +112,13 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 const FREE_MIN: u64 = 16 << 20;
 /// Time for which a failure to write counts for the relay's health.
 const FAILED: Duration = Duration::from_secs(30);
+/// What a host may have above its limit for what describes traces, which is written although packets are left out
+/// \[byte\]; a sixteenth of the limit comes to it.
+const DESCRIPTIONS: u64 = 16 << 20;
+/// Shortest period at which files of a host are added up while it has as many bytes as it may have. The longest part of the
+/// time that this takes is 1/`RECOUNT_SHARE`.
+const RECOUNT_PERIOD: Duration = Duration::from_secs(1);
+const RECOUNT_SHARE: u32 = 20;
 /// Size of a thread's stack \[byte\].
 const STACK_BYTES: usize = 512 << 10;
 
@@ -168,6 +174,7 @@ impl Relayd {
             kept: Mutex::default(),
             failed: Mutex::default(),
             viewers: AtomicU64::new(0),
+            recount_period: RECOUNT_PERIOD,
         };
         Ok(Relayd { listener, shared: Arc::new(shared) })
     }
@@ -446,6 +453,7 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
         return refuse(&mut connection, why);
     }
     received.translate_times(open.boot, shared.wall.at_zero_ns());
+    received.set_full(shared.with_host(&open.host, |host| host.bytes > shared.limits.host_bytes));
     let (host, folder) = (open.host.clone(), received.path().to_owned());
     let next = received.next();
     (shared.log)(RelayEvent::Connected { host: host.clone(), folder: folder.clone(), next });
@@ -607,9 +615,14 @@ fn register<'s>(
         let most = limits.host_connections;
         return Err(End::Later(format!("the host has {most} connections")));
     }
-    if host.bytes >= limits.host_bytes {
+    // One that has begun goes on: what does not fit is counted.
+    let has_begun = open.first > 0 || is_again || registry.parked.contains(&key);
+    let host = registry.hosts.entry(open.host.clone()).or_default();
+    if host.bytes >= limits.host_bytes && !has_begun {
         drop(registry);
-        recount(shared, &open.host)?;
+        if recount(shared, &open.host) >= limits.host_bytes {
+            return Err(End::Refused(too_many_bytes(limits.host_bytes)));
+        }
         registry = shared.registry();
     }
     let host = registry.hosts.entry(open.host.clone()).or_default();
@@ -636,17 +649,16 @@ fn register<'s>(
     Ok(registered)
 }
 
-/// Adds up the host's bytes again: recordings may have been removed.
-///
-/// # Errors
-/// The host has as many as it may have.
-fn recount(shared: &Shared, host: &str) -> Result<(), End> {
+/// Adds up the host's bytes again, and returns them: recordings may have been removed.
+fn recount(shared: &Shared, host: &str) -> u64 {
+    let begin = Instant::now();
     let bytes = bytes_below(&shared.root.path().join(host), 6);
-    shared.with_host(host, |host| host.bytes = bytes);
-    match bytes < shared.limits.host_bytes {
-        true => Ok(()),
-        false => Err(End::Refused(too_many_bytes(shared.limits.host_bytes))),
-    }
+    shared.with_host(host, |host| {
+        host.bytes = bytes;
+        let period = shared.recount_period.max(begin.elapsed() * RECOUNT_SHARE);
+        host.next_recount = Some(begin + period);
+    });
+    bytes
 }
 
 fn too_many_bytes(most: u64) -> String {
@@ -700,7 +712,9 @@ fn receive(
         true => ask(received, &mut pings),
         false => Vec::new(),
     };
-    connection.send_short(&[resume.encode(), ping].concat())?;
+    let mut told = (0, false);
+    let left_out = quota_news(received, &mut told);
+    connection.send_short(&[resume.encode(), ping, left_out].concat())?;
     let key = (open.host.clone(), open.recording);
     let (mut heard, mut asked) = (Instant::now(), Instant::now());
     let (mut acknowledged, mut counted) = (received.next(), Progress::of(received));
@@ -714,7 +728,7 @@ fn receive(
             heard = Instant::now();
             frames.filled(bytes);
         }
-        let mut is_next = false;
+        let (mut is_next, mut must_note) = (false, false);
         // Some may have come with the first message, and count although the connection has ended.
         while let Some((kind, payload)) = frames.next_frame().map_err(refused)? {
             is_next = true;
@@ -765,7 +779,11 @@ fn receive(
         let bytes = received.bytes();
         let progress = Progress::of(received);
         if progress != counted {
-            count(shared, &open.host, counted, progress)?;
+            let was_full = received.quota().1;
+            received.set_full(count(shared, &open.host, counted, progress)?);
+            // Until that is on the disk no packet may follow those that were left out: what comes again behind it would be
+            // taken for what is in the files.
+            must_note = was_full && !received.quota().1;
             shared.set_waiting(&key, true);
             counted = progress;
         }
@@ -782,8 +800,9 @@ fn receive(
         }
         let left = period.saturating_sub(synced.elapsed());
         let is_due = (is_idle && left.is_zero()) || received.is_closed();
-        if is_waiting && (is_due || bytes - synced_bytes >= most) {
-            acknowledged = acknowledge(shared, connection, received, (acknowledged, failures))?;
+        if is_waiting && (is_due || must_note || bytes - synced_bytes >= most) {
+            let before = (acknowledged, failures);
+            acknowledged = acknowledge(shared, connection, received, before, &mut told)?;
             shared.set_waiting(&key, false);
             (synced_bytes, synced) = (bytes, Instant::now());
         }
@@ -834,6 +853,7 @@ fn acknowledge(
     connection: &mut Connection,
     received: &mut RecordingWriter,
     (before, failures): (u64, u64),
+    told: &mut (u64, bool),
 ) -> io::Result<u64> {
     let next = received.note()?;
     if let Some(durable) = &shared.durable {
@@ -842,8 +862,21 @@ fn acknowledge(
         durable.sync(failures, &mut || connection.send_short(&again))?;
     }
     received.set_durable(next);
-    connection.send_short(&ToRecorder::Ack { next }.encode())?;
+    let left_out = quota_news(received, told);
+    if !left_out.is_empty() {
+        received.note_again()?;
+    }
+    connection.send_short(&[left_out, ToRecorder::Ack { next }.encode()].concat())?;
     Ok(next)
+}
+
+/// Returns what the recorder is to be told about packets that are left out; nothing if it was told that.
+fn quota_news(received: &RecordingWriter, told: &mut (u64, bool)) -> Vec<u8> {
+    let now = received.quota();
+    if std::mem::replace(told, now) == now {
+        return Vec::new();
+    }
+    ToRecorder::Discarded { records: now.0, is_full: now.1 }.encode()
 }
 
 /// Waits a limited time until the last acknowledgement is sent.
@@ -859,21 +892,35 @@ fn refused(problem: impl std::fmt::Display) -> End {
     End::Refused(problem.to_string())
 }
 
-/// Adds what was received since `before` to the figures of a host, and checks its limits.
-fn count(shared: &Shared, host: &str, before: Progress, now: Progress) -> Result<(), End> {
-    let bytes = shared.with_host(host, |host| {
+/// Adds what was received since `before` to the figures of a host. Returns true if the host has as many bytes as it may have,
+/// so that packets are left out.
+///
+/// # Errors
+/// What describes its traces does not fit either.
+fn count(shared: &Shared, host: &str, before: Progress, now: Progress) -> Result<bool, End> {
+    let (most, name) = (shared.limits.host_bytes, host);
+    let (mut bytes, is_due) = shared.with_host(name, |host| {
         let bytes = now.bytes.saturating_sub(before.bytes);
         host.bytes = host.bytes.saturating_add(bytes);
         host.written = host.written.saturating_add(bytes);
         host.messages = host.messages.saturating_add(now.messages.saturating_sub(before.messages));
         let discarded = now.discarded.saturating_sub(before.discarded);
         host.discarded = host.discarded.saturating_add(discarded);
-        host.heard = Some(Instant::now());
-        host.bytes
+        host.left_out = host.left_out.saturating_add(now.quota.saturating_sub(before.quota));
+        let heard = Instant::now();
+        host.heard = Some(heard);
+        (host.bytes, host.next_recount.is_none_or(|next| heard >= next))
     });
-    match bytes <= shared.limits.host_bytes {
-        true => Ok(()),
-        false => recount(shared, host),
+    if bytes > most && is_due {
+        bytes = recount(shared, name);
+    }
+    let is_full = bytes > most;
+    if shared.with_host(name, |host| std::mem::replace(&mut host.is_full, is_full)) != is_full {
+        (shared.log)(RelayEvent::Full { host: name.to_owned(), is_full, most });
+    }
+    match bytes > most.saturating_add(most / 16).saturating_add(DESCRIPTIONS) {
+        true => Err(End::Refused(too_many_bytes(most))),
+        false => Ok(is_full),
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct RelayParts {
     gone: (u64, u64),
     /// Breaks of their connections, and how long there was none.
     broken: (u64, Duration),
+    /// Event records of them that the relay has discarded for want of the host's share of its space.
+    quota: u64,
     error: Option<String>,
 }
 
@@ -93,6 +95,7 @@ impl RelayParts {
             complete: 0,
             gone: (0, 0),
             broken: (0, Duration::ZERO),
+            quota: 0,
             error: None,
         })
     }
@@ -184,6 +187,7 @@ impl RelayParts {
         }
         let (look, Counts { records, bytes, .. }) = (link.look(), part.counts);
         self.gone = (self.gone.0.saturating_add(records), self.gone.1.saturating_add(bytes));
+        self.quota = self.quota.saturating_add(look.quota.records);
         if look.breaks > 0 {
             self.broken.0 = self.broken.0.saturating_add(look.breaks);
             self.broken.1 = self.broken.1.saturating_add(look.away);
@@ -194,6 +198,11 @@ impl RelayParts {
     /// Returns how often connections of parts broke that the relay has, and how long there was none.
     pub(crate) fn broken(&self) -> (u64, Duration) {
         self.broken
+    }
+
+    /// Returns how many event records the relay has discarded of parts that it has.
+    pub(crate) fn quota(&self) -> u64 {
+        self.quota
     }
 
     /// Sets the error of the last rotation, or clears it.

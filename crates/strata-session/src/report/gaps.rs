@@ -13,6 +13,9 @@ use crate::report::{
 
 /// The most losses and programs that are listed one by one.
 const SHOWN_MAX: usize = 200;
+/// Where records end that arrive at a relay in which the host has no room, and the reason.
+const RELAY: &str = "relay";
+const QUOTA: &str = "quota";
 /// The longest text of another program that is kept \[character\].
 const TEXT_CHARS: usize = 300;
 
@@ -260,7 +263,7 @@ impl Report {
                 || is_refused
                 || is_unsure,
             late: self.processes().any(|process| process.late_ns.is_some()),
-            discarded: counts.discarded.total() > 0,
+            discarded: counts.discarded.total() > 0 || self.quota_discarded > 0,
             overwritten: counts.overwritten > 0 && self.snapshots.is_none(),
             damaged: counts.unread_records > 0
                 || counts.damaged_packets > 0
@@ -281,6 +284,14 @@ impl Report {
         user.map(|rule| &*rule.rule).chain(kernel.map(|rule| &*rule.rule))
     }
 
+    /// Returns the loss at a relay where this host had as many bytes as it may have, if there was any.
+    fn quota_loss(&self) -> Option<ChannelLoss> {
+        let records = self.quota_discarded;
+        let loss = CpuLoss { cpu: None, reason: QUOTA, records, first_ns: None, last_ns: None };
+        let (layer, channel) = (RELAY, String::new());
+        (records > 0).then(|| ChannelLoss { layer, channel, discards: vec![loss], advice: None })
+    }
+
     /// Returns the verdict, as data for programs.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
@@ -299,7 +310,7 @@ impl Report {
         Verdict {
             gaps: self.gaps(),
             records: counts.records,
-            discarded: counts.discarded.total(),
+            discarded: counts.discarded.total().saturating_add(self.quota_discarded),
             overwritten: counts.overwritten,
             rules: self.unmatched().map(cut).take(SHOWN_MAX).collect(),
             filters: self.filters.iter().map(FilterReport::cut).take(SHOWN_MAX).collect(),
@@ -320,6 +331,7 @@ impl Report {
                     discards: losses(&layer.counts(), &layer.losses(), self.wall_ns, SHOWN_MAX),
                     advice: layer.advice(),
                 })
+                .chain(self.quota_loss())
                 .collect(),
         }
     }
@@ -368,6 +380,7 @@ mod tests {
             [Gap::NotReached]
         );
         assert_eq!(changed(|one| one.layers[0].processes[0].refused = 1), [Gap::NotReached]);
+        assert_eq!(changed(|one| one.quota_discarded = 1), [Gap::Discarded]);
         assert_eq!(changed(|one| one.layers[0].processes[0].late_ns = Some(1)), [Gap::Late]);
         assert_eq!(
             changed(|one| one.layers[0].processes[0].counts.discarded.full = 1),

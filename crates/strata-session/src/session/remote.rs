@@ -1,7 +1,7 @@
 //! Recording to a relay on another host. While the connection is broken, packets wait in memory, then in the buffers;
 //! when these are full, records are discarded and counted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,6 +47,11 @@ pub struct RemoteStatus {
     pub waiting_bytes: u64,
     /// How much of that is in the spool on the disk \[byte\].
     pub spooled_bytes: u64,
+    /// Number of event records that the relay has discarded, since this host's recordings there have as many bytes as they
+    /// may have.
+    pub quota_discarded: u64,
+    /// True if it discards what is sent now.
+    pub is_over_quota: bool,
 }
 
 impl RemoteStatus {
@@ -61,6 +66,8 @@ impl RemoteStatus {
             waiting_messages: 0,
             waiting_bytes: 0,
             spooled_bytes: 0,
+            quota_discarded: 0,
+            is_over_quota: false,
         }
     }
 }
@@ -101,6 +108,8 @@ pub(crate) struct RemoteTrace {
     name: String,
     /// The reported state: whether the relay was connected, and the number of breaks.
     told: RefCell<(bool, u64)>,
+    /// True if it was reported that the relay discards what is sent.
+    told_full: Cell<bool>,
     has_spool: bool,
 }
 
@@ -149,7 +158,13 @@ impl RemoteTrace {
         let of = options.session.as_deref().unwrap_or("strata-trace");
         let parts = RelayParts::new(Box::new(begin), of, stamp)?;
         let parts = Arc::new(Mutex::new(parts));
-        Ok(RemoteTrace { parts, name, told: RefCell::new((true, 0)), has_spool })
+        Ok(RemoteTrace {
+            parts,
+            name,
+            told: RefCell::new((true, 0)),
+            told_full: Cell::new(false),
+            has_spool,
+        })
     }
 
     /// Returns the recordings that the trace is sent as.
@@ -173,6 +188,15 @@ impl RemoteTrace {
         (parts.started_links().iter().map(|link| link.look()).collect(), parts.broken())
     }
 
+    /// Returns the number of event records that the relay has discarded for want of this host's share of its space, and
+    /// whether it discards what is sent now.
+    pub(crate) fn quota(&self) -> (u64, bool) {
+        let parts = lock(&self.parts);
+        let looks: Vec<_> = parts.started_links().iter().map(|link| link.look().quota).collect();
+        let records = looks.iter().fold(parts.quota(), |sum, one| sum.saturating_add(one.records));
+        (records, looks.iter().any(|one| one.is_full))
+    }
+
     /// Returns why nothing more is sent at all.
     fn failure(&self) -> Option<String> {
         self.links().iter().find_map(|link| link.failure())
@@ -194,6 +218,8 @@ impl RemoteTrace {
             waiting_messages: sum(|look| look.messages),
             waiting_bytes: sum(|look| (look.bytes as u64).saturating_add(look.spooled)),
             spooled_bytes: sum(|look| look.spooled),
+            quota_discarded: self.quota().0,
+            is_over_quota: self.quota().1,
         }
     }
 
@@ -211,6 +237,17 @@ impl RemoteTrace {
     pub(crate) fn look(&self, shared: &Shared, notify: &mut dyn FnMut(Notice)) {
         if let Some(why) = self.failure() {
             return shared.fail(format!("the relay {}: {why}", self.name));
+        }
+        let (_, is_full) = self.quota();
+        if self.told_full.replace(is_full) != is_full {
+            notify(Notice::Remote(match is_full {
+                true => format!(
+                    "the relay {} discards what is recorded from now on, and counts it: the recordings of this host there \
+                     have as many bytes as they may have. Remove some there",
+                    self.name
+                ),
+                false => format!("the relay {} has room again for what is recorded", self.name),
+            }));
         }
         let (looks, _) = self.looks();
         let mut told = self.told.borrow_mut();

@@ -415,6 +415,7 @@ impl Resources {
         self.end_remote(&layers, watch.stop);
         remarks.extend(shared.room().remark());
         remarks.extend(self.remote.as_ref().and_then(RemoteTrace::remark));
+        let quota_discarded = self.remote.as_ref().map_or(0, |remote| remote.quota().0);
         if let Some(folder) = &self.folder {
             let mut folder = lock(folder);
             remarks.extend(folder.remark());
@@ -438,6 +439,7 @@ impl Resources {
             output: self.path().filter(is_there),
             relay: options.relay.as_ref().map(ToString::to_string),
             remote: self.remote.as_ref().map(|remote| remote.name().to_owned()),
+            quota_discarded,
             asked: match (options.command.is_empty(), options.pids.is_empty()) {
                 _ if options.everyone => RecordingTarget::Everyone,
                 (false, _) => RecordingTarget::Command,

@@ -228,6 +228,13 @@ fn send(
     let ended = link.end(&last, end.is_over());
     // If the relay accepts no data, that is the cause of both errors.
     ended.map_err(relay)?;
+    let left_out = link.look().quota.records;
+    if left_out > 0 {
+        return Err(relay(format!(
+            "it has discarded {left_out} event records of the snapshot (quota): the recordings of this host there have as many \
+             bytes as they may have. Remove some there"
+        )));
+    }
     done.map_err(|error| relay(error.to_string()))
 }
 

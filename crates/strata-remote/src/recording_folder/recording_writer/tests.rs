@@ -11,8 +11,9 @@ use strata_ctf::progress_mark::ProgressMark;
 use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
 use strata_relay::{FromGuest, FromRecorder, PacketBytes};
 
+use crate::recording_folder::problem::Problem;
 use crate::recording_folder::recording_writer::{
-    host_folder, FilesState, Problem, RecordingWriter, OPEN_MAX,
+    host_folder, FilesState, RecordingWriter, OPEN_MAX,
 };
 use crate::testing::Scratch;
 
@@ -40,6 +41,10 @@ fn text_of(name: &str, boot: Option<Uuid>) -> String {
 }
 
 fn packet(stream: u32, sequence: u64, body: &[u8]) -> FromRecorder<'_> {
+    packet_of(stream, sequence, body, 0)
+}
+
+fn packet_of(stream: u32, sequence: u64, body: &[u8], records: u64) -> FromRecorder<'_> {
     let header = Header {
         uuid: UUID,
         cpu_id: stream,
@@ -52,7 +57,7 @@ fn packet(stream: u32, sequence: u64, body: &[u8]) -> FromRecorder<'_> {
     };
     let header = header.with_content_bytes(body.len() as u64);
     let packet = PacketBytes { header, body };
-    FromRecorder::Data(FromGuest::Packet { id: 0, stream, upto: 0, packet })
+    FromRecorder::Data(FromGuest::Packet { id: 0, stream, upto: records, packet })
 }
 
 fn root(scratch: &Scratch) -> Directory {
@@ -129,6 +134,51 @@ fn relay_that_is_killed_at_any_message_has_the_files_of_one_that_was_not() {
             }
             let found = files(&scratch.0.join("box").join(&session).join("user/app-7"));
             assert!(found == wanted, "{killed} {noted}: {:?}", found.keys());
+        }
+    }
+}
+
+#[test]
+fn records_that_are_left_out_are_counted_once_wherever_the_relay_is_killed() {
+    let (text, body) = (text("a"), vec![7; 4000]);
+    let all: Vec<_> = [
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: None },
+        FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }),
+    ]
+    .into_iter()
+    .chain((0..6).map(|sequence| packet_of(0, sequence, &body, 1 << sequence)))
+    .collect();
+    // Messages 4 to 6 come while there is no room.
+    let is_full = |number: usize| (4..=6).contains(&number);
+    let scratch = Scratch::new("received-quota");
+    for killed in 0..=all.len() {
+        // What is written behind what was left out is written once that is noted.
+        let first = if killed > 7 { 7 } else { 0 };
+        for noted in first..=killed {
+            let session = format!("killed-{killed}-{noted}");
+            let take = |received: &mut RecordingWriter, numbers: std::ops::Range<usize>, noted| {
+                for number in numbers {
+                    if number == noted {
+                        received.note().unwrap();
+                    }
+                    received.set_full(is_full(number));
+                    received.take(&all[number]).unwrap();
+                }
+            };
+            let mut received = open(&scratch, &session);
+            take(&mut received, 0..killed, noted);
+            if noted == killed {
+                received.note().unwrap();
+            }
+            drop(received);
+            let mut received = open(&scratch, &session);
+            assert_eq!(received.next(), noted as u64);
+            take(&mut received, noted..all.len(), usize::MAX);
+            let found = files(&scratch.0.join("box").join(&session).join("user"));
+            assert_eq!((received.quota().0, killed, noted), (0b1_1100, killed, noted));
+            assert!(
+                found["channel0_0"].len() > 3 * 4000 && found["channel0_0"].len() < 4 * 4096 + 96
+            );
         }
     }
 }

@@ -102,7 +102,7 @@ impl Relayd {
             text.single(name, kind, help, of(value));
         }
         type Figure = (&'static str, MetricKind, &'static str, fn(&Host) -> Option<f64>);
-        let families: [Figure; 7] = [
+        let families: [Figure; 8] = [
             (
                 "strata_relay_host_recorders",
                 Gauge,
@@ -129,6 +129,12 @@ impl Relayd {
                 Counter,
                 "Event records that the host's recorders have discarded, as packets say.",
                 |host| Some(host.discarded as f64),
+            ),
+            (
+                "strata_relay_host_quota_discarded_total",
+                Counter,
+                "Event records left out, since the host has as many bytes as it may have.",
+                |host| Some(host.left_out as f64),
             ),
             ("strata_relay_host_silent_seconds", Gauge, "Time since a message came.", |host| {
                 Some(host.heard?.elapsed().as_secs_f64())

@@ -8,7 +8,7 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 use strata_collect::Directory;
@@ -61,6 +61,8 @@ pub(super) struct Shared {
     pub(super) failed: Mutex<Option<(Instant, String)>>,
     /// Number of viewers.
     pub(super) viewers: AtomicU64,
+    /// Shortest period at which files of a host are added up while it has as many bytes as it may have.
+    pub(super) recount_period: Duration,
 }
 
 impl Drop for Shared {
@@ -114,6 +116,12 @@ pub(super) struct Host {
     pub(super) messages: u64,
     /// Event records that the host's recorders have discarded since then, as counted by packets.
     pub(super) discarded: u64,
+    /// Event records in packets that were left out, since the host had as many bytes as it may have.
+    pub(super) left_out: u64,
+    /// True if it had, when last looked at.
+    pub(super) is_full: bool,
+    /// Earliest time at which the files are added up again; `None`: at any time.
+    pub(super) next_recount: Option<Instant>,
     /// Time of the last message.
     pub(super) heard: Option<Instant>,
     /// Number of connections that ended before their recording did.
@@ -126,12 +134,15 @@ pub(super) struct Progress {
     pub(super) bytes: u64,
     pub(super) messages: u64,
     pub(super) discarded: u64,
+    /// Event records in packets that were left out.
+    pub(super) quota: u64,
 }
 
 impl Progress {
     pub(super) fn of(received: &RecordingWriter) -> Progress {
         let (bytes, messages) = (received.bytes(), received.next());
-        Progress { bytes, messages, discarded: received.discarded() }
+        let (discarded, (quota, _)) = (received.discarded(), received.quota());
+        Progress { bytes, messages, discarded, quota }
     }
 }
 

@@ -173,6 +173,111 @@ fn space_of_recordings_that_were_removed_is_free_again() {
     assert_eq!(served.recorder("box", 0).resumed(), 0);
 }
 
+/// Text of the metadata of a trace whose UUID is that of the recording.
+fn metadata() -> String {
+    strata_ctf::metadata::write(&strata_model::Trace {
+        uuid: RECORDING,
+        byte_order: strata_model::ByteOrder::NATIVE,
+        environment: Vec::new(),
+        clock: strata_model::ClockClass::monotonic(None, 0),
+        streams: Vec::new(),
+    })
+}
+
+/// A packet of the only stream, of 40,000 bytes and so many records.
+fn packet(sequence: u64, body: &[u8], records: u64) -> FromRecorder<'_> {
+    let times = (sequence * 10, sequence * 10 + 5);
+    let (timestamp_begin, timestamp_end) = times;
+    let header = strata_ctf::packet::Header {
+        uuid: RECORDING,
+        sequence,
+        timestamp_begin,
+        timestamp_end,
+        ..Default::default()
+    };
+    let header = header.with_content_bytes(body.len() as u64);
+    let packet = strata_relay::PacketBytes { header, body };
+    FromRecorder::Data(FromGuest::Packet { id: 0, stream: 0, upto: records, packet })
+}
+
+#[test]
+fn packets_without_room_for_their_host_are_counted_and_the_recording_goes_on() {
+    let limits = Limits { host_bytes: 150_000, sync: None, ..Limits::default() };
+    let served = Served::new(limits, |shared| shared.recount_period = Duration::ZERO);
+    let old = served.scratch.0.join("box/old");
+    std::fs::create_dir_all(&old).unwrap();
+    std::fs::write(old.join("channel0_0"), [7; 70_000]).unwrap();
+    let mut recorder = served.recorder("box", 0);
+    assert_eq!(recorder.resumed(), 0);
+    let (text, body) = (metadata(), vec![0; 40_000]);
+    // What the relay says of a message until it has it: what is left out, if it says so.
+    let mut sent = 0;
+    let mut say = |recorder: &mut Recorder, said: &FromRecorder<'_>| {
+        recorder.say(said);
+        sent += 1;
+        let mut left_out = None;
+        loop {
+            match recorder.hear() {
+                Some(ToRecorder::Discarded { records, is_full }) => {
+                    left_out = Some((records, is_full))
+                }
+                Some(ToRecorder::Ack { next }) if next == sent => return left_out,
+                Some(ToRecorder::Ack { .. } | ToRecorder::Ping { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    say(&mut recorder, &begin());
+    say(&mut recorder, &FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }));
+    assert_eq!(say(&mut recorder, &packet(0, &body, 100)), None);
+    assert_eq!(say(&mut recorder, &packet(1, &body, 100)), Some((0, true)));
+    assert_eq!(say(&mut recorder, &packet(2, &body, 100)), Some((100, true)));
+    // The end of what was left out, and a count that no packet of its size can have.
+    let end = FromRecorder::SetEnd { id: 0, stream: 0, sequence: 2, end_ns: 24 };
+    assert_eq!(say(&mut recorder, &end), None);
+    assert_eq!(say(&mut recorder, &packet(3, &body, u64::MAX)), Some((10_100, true)));
+    // Another recording is refused, and this one goes on, also over another connection.
+    let mut other = TcpStream::connect(served.relayd.address().unwrap()).unwrap();
+    let open = Open { recording: Uuid([8; 16]), ..opening("box", 0) };
+    other.write_all(&FromRecorder::Open(open).encode()).unwrap();
+    let refused = Recorder { socket: other, frames: Frames::default() }.hear();
+    assert!(matches!(refused, Some(ToRecorder::Refuse { .. })), "{refused:?}");
+    drop(recorder);
+    let mut recorder = served.recorder("box", 7);
+    assert_eq!(recorder.resumed(), 7);
+    assert_eq!(recorder.hear(), Some(ToRecorder::Discarded { records: 10_100, is_full: true }));
+    assert_eq!(say(&mut recorder, &packet(4, &body, 7)), Some((10_107, true)));
+    // There is room again, which is looked for some time after the last look.
+    std::fs::remove_dir_all(&old).unwrap();
+    let (mut sequence, mut all) = (5, 10_107);
+    loop {
+        all += 3;
+        let said = say(&mut recorder, &packet(sequence, &body, 3));
+        sequence += 1;
+        assert!([(all, true), (all, false)].map(Some).contains(&said), "{said:?}, {all}");
+        if said == Some((all, false)) {
+            break;
+        }
+    }
+    assert_eq!(say(&mut recorder, &packet(sequence, &body, 3)), None);
+    let ended = strata_ctf::end_mark::Ending::Ended;
+    say(&mut recorder, &FromRecorder::Close { ending: ended, losses: Default::default() });
+    let mark = std::fs::read(served.scratch.0.join("box/s/.strata-end")).unwrap();
+    let mark = strata_ctf::end_mark::EndMark::decode(&mark).unwrap();
+    assert_eq!((mark.ending, mark.quota, mark.losses.unwritten), (ended, all, all));
+    let file = std::fs::read(served.scratch.0.join("box/s/kernel/channel0_0")).unwrap();
+    let (mut at, mut found) = (0, Vec::new());
+    while at < file.len() {
+        let header = file[at..].first_chunk().and_then(strata_ctf::packet::Header::decode).unwrap();
+        found.push(header.sequence);
+        at += header.packet_bits as usize / 8;
+    }
+    assert_eq!(found, [0, 1, sequence]);
+    let metrics = served.relayd.metrics();
+    let counted = format!("strata_relay_host_quota_discarded_total{{host=\"box\"}} {all}\n");
+    assert!(metrics.contains(&counted), "{metrics}");
+}
+
 #[test]
 fn memory_goes_to_who_waits_when_a_message_has_come() {
     let memory = Memory::new(10);
