@@ -109,7 +109,7 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
     match &flags.report {
         Report::Syscalls(flags) => syscalls::run(flags, &stop),
         Report::Threads(flags) => match flags.by {
-            threads::ByFlag::Stack => offcpu::run(flags, &stop),
+            threads::ByFlag::Stack | threads::ByFlag::WakerStack => offcpu::run(flags, &stop),
             _ => threads::run(flags, &stop),
         },
         Report::Wait(flags) => wait::run(flags, &stop),

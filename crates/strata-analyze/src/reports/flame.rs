@@ -6,11 +6,13 @@ use std::rc::Rc;
 
 use strata_ctf::read::{Event, Reader, TimeRange};
 use strata_timeline::{
-    Interval, Observer, Paired, Span, State, ThreadId, UnpairedReason, UnpairedSpan, World,
+    Interval, Observer, Paired, Span, State, ThreadId, UnpairedReason, UnpairedSpan, Waker, World,
 };
 
-use super::frames::{FrameId, Frames, StackClasses, StackScopes};
+use super::frames::{is_of_kernel, FrameId, Frames, StackClasses, StackScopes};
+use super::threads::ended_by;
 use super::wait_starts::{is_switch, waits_since, Left};
+use super::wakings::{EndedWait, EndedWaits};
 use crate::debug_info::Source;
 use strata_report::Label;
 
@@ -30,6 +32,8 @@ pub enum Weigh {
     Records,
     /// The time for which a thread was blocked after it left its CPU with the stack \[ns\].
     OffCpu,
+    /// The same, by that stack and the one with which another thread or an interrupt ended the wait \[ns\].
+    OffWake,
     /// The time in a span, without the time in spans nested in it \[ns\].
     Spans,
 }
@@ -90,6 +94,18 @@ fn has_stacks_of(reader: &Reader, is_of: &dyn Fn(&str) -> bool) -> bool {
 
 type Stack = (Option<ThreadId>, Box<[FrameId]>);
 
+/// The frame between the stack of a thread that waited and that of its waker.
+const WOKEN_BY: &str = "--";
+
+/// A wait with its stack, its length \[ns\], and the stack of its waker: the outermost frame first, and the waker's process.
+#[derive(Debug)]
+struct Woken {
+    stack: Stack,
+    nanos: u64,
+    waker: Box<[FrameId]>,
+    process: Option<FrameId>,
+}
+
 /// The counts [`Flame::elsewhere`] and [`Flame::left_out`] of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Aside {
@@ -109,6 +125,8 @@ pub struct FlameMaker {
     stacks: HashMap<(bool, Stack), u64>,
     /// The stack with which each thread left its CPU to wait; `None` if the filter does not select that record.
     left: Left<Option<Stack>>,
+    /// Waits whose wakers' stacks are not added yet.
+    ended: EndedWaits<Woken>,
     /// For each thread and depth, the time of spans that have ended within the open one.
     inner: HashMap<ThreadId, Vec<u64>>,
     has_samples: bool,
@@ -135,6 +153,7 @@ impl FlameMaker {
             classes: StackClasses::default(),
             stacks: HashMap::new(),
             left: Left::default(),
+            ended: EndedWaits::default(),
             inner: HashMap::new(),
             has_samples: false,
             counts: HashMap::new(),
@@ -148,6 +167,10 @@ impl FlameMaker {
     #[cfg(test)]
     pub(super) fn with_most(self, most: usize) -> FlameMaker {
         FlameMaker { most, ..self }
+    }
+
+    fn is_off_cpu(&self) -> bool {
+        matches!(self.weigh, Weigh::OffCpu | Weigh::OffWake)
     }
 
     fn add(&mut self, is_sample: bool, stack: Stack, weight: u64) {
@@ -164,6 +187,40 @@ impl FlameMaker {
         }
         let known = self.stacks.entry(key).or_default();
         *known = known.saturating_add(weight);
+    }
+
+    /// Adds a wait: its stack, and behind it the waker's from the innermost frame on, which ends in the waker's process.
+    fn add_woken(&mut self, wait: EndedWait<Woken>) {
+        let Woken { stack: (process, frames), nanos, waker, process: by } = wait.what;
+        let is_thread = matches!(wait.waker, Waker::Thread { .. });
+        let mut all = frames.into_vec();
+        all.push(self.frames.of(WOKEN_BY));
+        // What an interrupt has interrupted did not wake anybody.
+        let of_waker = waker.iter().rev();
+        let kept = of_waker.filter(|frame| is_thread || is_of_kernel(self.frames.name(**frame)));
+        all.extend(kept);
+        all.push(match (is_thread, ended_by(wait.waker)) {
+            (true, _) => by.unwrap_or_else(|| self.frames.of("[unknown]")),
+            (false, "") => self.frames.of("[unknown]"),
+            (false, what) => self.frames.of(&format!("[{what}]")),
+        });
+        self.add(false, (process, all.into()), nanos);
+    }
+
+    /// Takes the stack of a waker for the wait that it has ended.
+    fn woken(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>) {
+        let Some(wait) = self.ended.ended_by(world, event) else { return };
+        let scopes = self.classes.of(event).map(|class| class.scopes);
+        let scopes = scopes.filter(|scopes| scopes.is_any());
+        if let Some(scopes) = scopes {
+            let pid = who.and_then(|who| self.frames.process(world, event, who));
+            let stack = self.frames.stack(event, scopes, pid).0;
+            wait.what.waker = wait.of_waker(&self.frames, &stack).into();
+        }
+        wait.what.process = who.map(|who| {
+            let name = world.process_name(world.process_of(who));
+            self.frames.of(if name.is_empty() { "[unknown]" } else { &name })
+        });
     }
 
     fn aside(&mut self, process: Option<ThreadId>) -> &mut Aside {
@@ -197,7 +254,10 @@ impl FlameMaker {
 
     /// Returns the profiles of processes that `is_wanted` accepts.
     #[must_use]
-    pub fn finish(self, world: &World, is_wanted: &dyn Fn(&Label) -> bool) -> Flame {
+    pub fn finish(mut self, world: &World, is_wanted: &dyn Fn(&Label) -> bool) -> Flame {
+        for (_, wait) in self.ended.rest() {
+            self.add_woken(wait);
+        }
         let mut known: HashMap<Option<ThreadId>, bool> = HashMap::new();
         let mut is_of = |process: Option<ThreadId>| {
             *known.entry(process).or_insert_with(|| {
@@ -207,7 +267,7 @@ impl FlameMaker {
         };
         let by_samples = self.has_samples && self.weigh == Weigh::Records;
         // Where no wait has a stack, there is nothing to compare with those that began before the recording.
-        let is_without = self.weigh == Weigh::OffCpu && self.counts.is_empty();
+        let is_without = self.is_off_cpu() && self.counts.is_empty();
         let mut processes: HashMap<Option<ThreadId>, Profile> = HashMap::new();
         let mut total = 0_u64;
         for ((is_sample, (process, frames)), weight) in self.stacks {
@@ -266,6 +326,9 @@ impl Observer for FlameMaker {
             return;
         }
         let weigh = self.weigh;
+        if weigh == Weigh::OffWake {
+            self.woken(world, event, who);
+        }
         let is_there = event.time().is_some_and(|time| self.range.contains(time));
         let class = self.classes.of(event).filter(|class| class.scopes.is_any());
         let Some(class) = class.filter(|class| !class.is_description) else { return };
@@ -277,7 +340,7 @@ impl Observer for FlameMaker {
                 self.has_samples |= is_sample;
                 self.add(is_sample, stack, 1);
             }
-            Weigh::OffCpu if class.is_switch => {
+            Weigh::OffCpu | Weigh::OffWake if class.is_switch => {
                 let Some(who) = who else { return };
                 let Some(since) = waits_since(world, event, who) else { return };
                 if !selected {
@@ -292,7 +355,7 @@ impl Observer for FlameMaker {
     }
 
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
-        if self.weigh != Weigh::OffCpu || !matches!(interval.state, State::Blocked(_)) {
+        if !self.is_off_cpu() || !matches!(interval.state, State::Blocked(_)) {
             return;
         }
         let stack = match self.left.take(thread, interval.from) {
@@ -302,9 +365,26 @@ impl Observer for FlameMaker {
             None => (Some(world.process_of(thread)), Box::from([self.frames.no_stack()])),
         };
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
-        if from < to {
-            self.add(false, stack, to.abs_diff(from));
+        if from >= to {
+            return;
         }
+        let nanos = to.abs_diff(from);
+        if self.weigh == Weigh::OffCpu {
+            return self.add(false, stack, nanos);
+        }
+        let wait = Woken { stack, nanos, waker: Box::default(), process: None };
+        if self.ended.count() >= THREADS_MAX && !self.ended.has(thread) {
+            // Of more threads than that, nobody's waker is known.
+            let (waker, from) = (Waker::Unknown, interval.from);
+            return self.add_woken(EndedWait { what: wait, waker, from });
+        }
+        if let Some(before) = self.ended.put(thread, interval, wait) {
+            self.add_woken(before);
+        }
+    }
+
+    fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
+        self.ended.timed_out(thread, interval);
     }
 
     fn span(&mut self, world: &World, span: &Span) {

@@ -283,6 +283,12 @@ fn is_switch(name: &str) -> bool {
     name.ends_with(OF_KERNEL) && BEGINS.iter().any(|begin| name.starts_with(begin))
 }
 
+/// Returns true for a frame of the kernel.
+#[must_use]
+pub fn is_of_kernel(name: &str) -> bool {
+    name.ends_with(OF_KERNEL)
+}
+
 /// Returns a few frames of a stack as text, the innermost first: the program's, and a few of the kernel before them.
 #[must_use]
 pub fn short<T: AsRef<str>>(frames: &[T]) -> String {
@@ -337,6 +343,12 @@ impl StackScopes {
         self.user.is_some() || self.kernel.is_some()
     }
 
+    /// Returns the places of the kernel's stack only.
+    #[must_use]
+    pub fn of_kernel(self) -> StackScopes {
+        StackScopes { user: None, has_copy: false, ..self }
+    }
+
     /// Returns the addresses of a record's stacks, the innermost first: first the program's, then the kernel's.
     #[must_use]
     pub fn read(self, event: &Event<'_>) -> (Vec<u64>, Vec<u64>) {
@@ -344,6 +356,9 @@ impl StackScopes {
         let second = self.kernel.filter(|_| self.kernel != self.user);
         for scope in self.user.into_iter().chain(second) {
             event.visit(scope, &mut stacks);
+        }
+        if self.user.is_none() {
+            stacks.user.clear();
         }
         // The outermost caller of a walk by frame pointers may be none.
         for stack in [&mut stacks.user, &mut stacks.kernel] {

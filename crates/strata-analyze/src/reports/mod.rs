@@ -62,6 +62,7 @@ mod virtual_cpus;
 mod virtual_cpus_tests;
 pub mod wait;
 pub mod wait_starts;
+pub mod wakings;
 pub mod work;
 
 pub use lock_names::{ExecutedProcesses, LockNames};

@@ -1,15 +1,16 @@
-//! The time for which threads were blocked, by the stacks with which they left their CPUs.
+//! The time for which threads were blocked, by the stacks with which they left their CPUs, or with which others woke them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use strata_ctf::read::{Event, TimeRange};
-use strata_timeline::{Interval, Observer, Reason, State, ThreadId, World};
+use strata_timeline::{Interval, Observer, Reason, State, ThreadId, Waker, World};
 
 use super::frames::{short, FrameId, Frames, StackScopes};
 use super::longest::{Longest, LongestLimit};
 use super::threads::{join_waits, sort_waits, wait, wait_of, Wait, Waited};
 use super::wait_starts::{is_switch, waits_since, Left};
+use super::wakings::{is_waking, EndedWaits};
 use crate::debug_info::Source;
 use strata_report::Label;
 use strata_report::Times;
@@ -72,20 +73,43 @@ pub struct OffCpuReport {
     pub has_stacks: bool,
 }
 
+/// Whose stack a wait counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StackOf {
+    /// The stack with which the waiting thread left its CPU.
+    #[default]
+    Waiter,
+    /// The stack with which another thread, or an interrupt, woke the waiting one.
+    Waker,
+}
+
+/// A wait that has ended, and whose waker's stack is not counted yet.
+#[derive(Debug)]
+struct Awaited {
+    reason: Reason,
+    nanos: u64,
+    /// Begin of the part that is in the time of the report \[ns since 1970\].
+    from: i64,
+    /// `None`: there was no room for it.
+    stack: Option<StackId>,
+}
+
 type OffcpuKey = (ThreadId, StackId, Reason);
 
 /// Counts waits by the stacks with which threads left their CPUs.
 #[derive(Debug)]
 pub struct OffCpuCounter {
     range: TimeRange,
+    of: StackOf,
     frames: Frames,
-    /// The scopes of call stacks in records of switches, by the class' index.
+    /// The scopes of call stacks in records of switches, or of wakers, by the class' index.
     classes: Vec<Option<Option<StackScopes>>>,
     /// Stacks by [`StackId`], the outermost frame first.
     stacks: Vec<Arc<[FrameId]>>,
     numbers: HashMap<Arc<[FrameId]>, StackId>,
     /// The stack with which each thread left its CPU; `None` if there was no room for it.
     left: Left<Option<StackId>>,
+    ended: EndedWaits<Awaited>,
     counted: HashMap<OffcpuKey, (Times, Waited)>,
     longest: Longest<OffcpuKey>,
     left_out: Times,
@@ -103,15 +127,23 @@ impl OffCpuCounter {
         let none: Arc<[FrameId]> = Arc::new([frames.no_stack()]);
         OffCpuCounter {
             range,
+            of: StackOf::Waiter,
             frames,
             classes: Vec::new(),
             stacks: vec![none.clone()],
             numbers: HashMap::from([(none, NO_STACK)]),
             left: Left::default(),
+            ended: EndedWaits::default(),
             counted: HashMap::new(),
             longest: Longest::new(longest.into()),
             left_out: Times::default(),
         }
+    }
+
+    /// Counts waits by these stacks.
+    #[must_use]
+    pub fn by(self, of: StackOf) -> OffCpuCounter {
+        OffCpuCounter { of, ..self }
     }
 
     fn scopes(&mut self, event: &Event<'_>) -> Option<StackScopes> {
@@ -121,35 +153,58 @@ impl OffCpuCounter {
         }
         *self.classes.get_mut(index)?.get_or_insert_with(|| {
             let scopes = StackScopes::of(event);
-            (is_switch(event.class().name()) && scopes.is_any()).then_some(scopes)
+            let name = event.class().name();
+            let is_one = match self.of {
+                StackOf::Waiter => is_switch(name),
+                StackOf::Waker => is_waking(name),
+            };
+            (is_one && scopes.is_any()).then_some(scopes)
         })
     }
 
     fn number(&mut self, stack: &[FrameId]) -> Option<StackId> {
-        if let Some(&number) = self.numbers.get(stack) {
-            return Some(number);
-        }
-        let number = StackId::try_from(self.stacks.len()).ok()?;
-        if self.stacks.len() >= STACKS_MAX {
-            return None;
-        }
-        let stack: Arc<[FrameId]> = stack.into();
-        self.stacks.push(stack.clone());
-        self.numbers.insert(stack, number);
-        Some(number)
+        number_of(&mut self.stacks, &mut self.numbers, stack)
     }
 
-    /// Returns how much of a wait is within the time of the report \[ns\], and the key of its row: `None` if there is
-    /// no room.
-    fn part(&self, thread: ThreadId, interval: &Interval) -> Option<(u64, Option<OffcpuKey>)> {
+    /// Returns how much of a wait is within the time of the report.
+    fn part(&self, interval: &Interval) -> Option<Awaited> {
         let State::Blocked(reason) = interval.state else { return None };
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
-        if from >= to {
-            return None;
-        }
-        let stack = self.left.get(thread, interval.from).copied().unwrap_or(Some(NO_STACK));
+        let nanos = to.abs_diff(from);
+        (from < to).then_some(Awaited { reason, nanos, from, stack: Some(NO_STACK) })
+    }
+
+    /// Adds a wait to its row, if there is room.
+    fn count(&mut self, thread: ThreadId, wait: &Awaited, waker: Waker) {
+        let Awaited { reason, nanos, from, stack } = *wait;
+        let is_full = self.counted.len() >= ROWS_MAX;
         let key = stack.map(|stack| (thread, stack, reason));
-        Some((to.abs_diff(from), key))
+        let Some(key) = key.filter(|key| !is_full || self.counted.contains_key(key)) else {
+            return self.left_out.add(nanos);
+        };
+        let (times, waited) = self.counted.entry(key).or_default();
+        times.add(nanos);
+        waited.add(waker, nanos);
+        self.longest.add(nanos, from, Some(thread), key);
+    }
+
+    /// Takes the stack of a waker for the wait that it has ended.
+    fn woken(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>) {
+        let scopes = self.scopes(event);
+        let Some(ended) = self.ended.ended_by(world, event) else { return };
+        let Some(scopes) = scopes else { return };
+        // An interrupt's own stack is the kernel's: the program was not asked.
+        let is_thread = matches!(ended.waker, Waker::Thread { .. });
+        let scopes = if is_thread { scopes } else { scopes.of_kernel() };
+        let pid = who.and_then(|who| self.frames.process(world, event, who));
+        let (stack, is_any) = self.frames.stack(event, scopes, pid);
+        let stack = ended.of_waker(&self.frames, &stack);
+        let number = if is_any {
+            number_of(&mut self.stacks, &mut self.numbers, stack)
+        } else {
+            Some(NO_STACK)
+        };
+        ended.what.stack = number;
     }
 
     fn names(&self, stack: StackId) -> Vec<String> {
@@ -161,6 +216,9 @@ impl OffCpuCounter {
     /// Returns the report, with threads that `is_wanted` accepts.
     #[must_use]
     pub fn finish(mut self, world: &World, is_wanted: &dyn Fn(&Label) -> bool) -> OffCpuReport {
+        for (thread, wait) in self.ended.rest() {
+            self.count(thread, &wait.what, wait.waker);
+        }
         let has_stacks = self.stacks.len() > 1;
         let mut report = OffCpuReport { has_stacks, ..OffCpuReport::default() };
         if !report.has_stacks {
@@ -218,6 +276,25 @@ impl OffCpuCounter {
     }
 }
 
+/// Returns the number of a stack, which is added if there is room.
+fn number_of(
+    stacks: &mut Vec<Arc<[FrameId]>>,
+    numbers: &mut HashMap<Arc<[FrameId]>, StackId>,
+    stack: &[FrameId],
+) -> Option<StackId> {
+    if let Some(&number) = numbers.get(stack) {
+        return Some(number);
+    }
+    let number = StackId::try_from(stacks.len()).ok()?;
+    if stacks.len() >= STACKS_MAX {
+        return None;
+    }
+    let stack: Arc<[FrameId]> = stack.into();
+    stacks.push(stack.clone());
+    numbers.insert(stack, number);
+    Some(number)
+}
+
 /// Returns the label that all these threads share: the only thread, or the process of all; empty if they are of
 /// several.
 fn common(threads: &[(Label, u64, u64)]) -> Label {
@@ -238,6 +315,9 @@ impl Observer for OffCpuCounter {
 
     fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>, _: bool) {
         self.frames.learn(event);
+        if self.of == StackOf::Waker {
+            return self.woken(world, event, who);
+        }
         let Some(scopes) = self.scopes(event) else { return };
         let Some(who) = who else { return };
         let Some(since) = waits_since(world, event, who) else { return };
@@ -248,20 +328,29 @@ impl Observer for OffCpuCounter {
     }
 
     fn state(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
-        let Some((nanos, key)) = self.part(thread, interval) else { return };
-        let is_full = self.counted.len() >= ROWS_MAX;
-        let Some(key) = key.filter(|key| !is_full || self.counted.contains_key(key)) else {
-            return self.left_out.add(nanos);
-        };
-        let (times, waited) = self.counted.entry(key).or_default();
-        times.add(nanos);
-        waited.add(interval.waker, nanos);
-        self.longest.add(nanos, interval.from.max(self.range.from), Some(thread), key);
+        let Some(mut wait) = self.part(interval) else { return };
+        match self.of {
+            StackOf::Waiter => {
+                let stack = self.left.get(thread, interval.from).copied();
+                wait.stack = stack.unwrap_or(Some(NO_STACK));
+                self.count(thread, &wait, interval.waker);
+            }
+            StackOf::Waker => {
+                if let Some(before) = self.ended.put(thread, interval, wait) {
+                    self.count(thread, &before.what, before.waker);
+                }
+            }
+        }
     }
 
     fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
-        let Some((nanos, Some(key))) = self.part(thread, interval) else { return };
-        if let Some((_, waited)) = self.counted.get_mut(&key) {
+        if self.of == StackOf::Waker {
+            return self.ended.timed_out(thread, interval);
+        }
+        let Some(Awaited { reason, nanos, .. }) = self.part(interval) else { return };
+        let stack = self.left.get(thread, interval.from).copied().unwrap_or(Some(NO_STACK));
+        let known = stack.and_then(|stack| self.counted.get_mut(&(thread, stack, reason)));
+        if let Some((_, waited)) = known {
             waited.timed_out(interval.waker, nanos);
         }
     }

@@ -31,6 +31,9 @@ Stacks:
             they count; otherwise those that --filter selects
   offcpu    each record of sched_switch with a call stack weighs as
             many nanoseconds as its thread was blocked from there on
+  offwake   the same, and behind each stack '--', the stack with
+            which its waker ended the wait, from the inside out, and
+            who that was: a process, or [timer], [disk], [network]
   spans     spans of programs in each other, with the nanoseconds in
             each that are in none within it
   Without --by: records where there are stacks, else spans.
@@ -90,6 +93,8 @@ enum ByFlag {
     Records,
     /// The time for which threads were blocked, by the stacks with which they left their CPUs
     Offcpu,
+    /// The same time, by these stacks and those with which others woke the threads
+    Offwake,
     /// The time in spans
     Spans,
 }
@@ -129,6 +134,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     let weigh = match flags.by {
         Some(ByFlag::Records) => Weigh::Records,
         Some(ByFlag::Offcpu) => Weigh::OffCpu,
+        Some(ByFlag::Offwake) => Weigh::OffWake,
         Some(ByFlag::Spans) => Weigh::Spans,
         None if has_stacks(&reader) => Weigh::Records,
         None => Weigh::Spans,
@@ -170,7 +176,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
                 "no record has a call stack. Record some: strata record --stack -k sched_switch -- \
                  COMMAND"
             }
-            (Weigh::OffCpu, _) => {
+            (Weigh::OffCpu | Weigh::OffWake, _) => {
                 "no blocked thread has a call stack of the moment when it left its CPU. Record them: strata record \
                  --stack -k sched_switch,sched_waking -- COMMAND"
             }

@@ -33,6 +33,9 @@ pub fn document(
     let what = match weigh {
         Weigh::Records => format!("{} with call stacks", counted(flame.total, "record")),
         Weigh::OffCpu => format!("{} of waits with call stacks", length(flame.total)),
+        Weigh::OffWake => {
+            format!("{} of waits with call stacks of both sides", length(flame.total))
+        }
         Weigh::Spans => format!("{} in spans", length(flame.total)),
     };
     let known = all.iter().filter(|function| function.name != OTHERS).count();
@@ -71,7 +74,7 @@ pub fn document(
 fn weight_key(weigh: Weigh) -> &'static str {
     match weigh {
         Weigh::Records => WEIGHT_KEYS.0,
-        Weigh::OffCpu | Weigh::Spans => WEIGHT_KEYS.1,
+        Weigh::OffCpu | Weigh::OffWake | Weigh::Spans => WEIGHT_KEYS.1,
     }
 }
 
@@ -89,7 +92,7 @@ fn weights<'a, R: 'a>(
         Weigh::Records => {
             columns.both(title, of_counts, Unit::Count, get).some_key(of_times, |_| Value::None)
         }
-        Weigh::OffCpu | Weigh::Spans => {
+        Weigh::OffCpu | Weigh::OffWake | Weigh::Spans => {
             columns.some_key(of_counts, |_| Value::None).both(title, of_times, Unit::Nanos, get)
         }
     }
@@ -100,6 +103,7 @@ fn by(weigh: Weigh) -> &'static str {
     match weigh {
         Weigh::Records => "records",
         Weigh::OffCpu => "offcpu",
+        Weigh::OffWake => "offwake",
         Weigh::Spans => "spans",
     }
 }

@@ -1,7 +1,7 @@
-//! The report `strata analyze threads --by stack`.
+//! The reports `strata analyze threads --by stack` and `--by waker-stack`.
 
 use anyhow::Result;
-use strata_analyze::reports::offcpu::{Long, OffCpuCounter, OffCpuReport, Row};
+use strata_analyze::reports::offcpu::{Long, OffCpuCounter, OffCpuReport, Row, StackOf};
 use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
@@ -10,7 +10,7 @@ use super::hidden_threads;
 use super::report_command::Made;
 use super::report_text::show;
 use super::rows::{by, length, name};
-use super::threads::{ThreadsFlags, DELAYS_MAX};
+use super::threads::{ByFlag, ThreadsFlags, DELAYS_MAX};
 use super::wait_text::{self, wait_text};
 use crate::units::counted;
 
@@ -20,7 +20,8 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let whose = flags.whose(&reader, stop)?;
     let kept = whose.kept(flags.shown(), DELAYS_MAX);
-    let mut counter = OffCpuCounter::new(range, kept, flags.names.source(&reader));
+    let of = of(flags);
+    let mut counter = OffCpuCounter::new(range, kept, flags.names.source(&reader)).by(of);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit_status::stopped(stop));
     };
@@ -38,9 +39,25 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
         report.rows.is_empty(),
         is_asked && report.has_stacks,
         "no thread that fits what was asked for was blocked",
-        "no blocked thread has a call stack of the moment when it left its CPU. Record them: strata record \
-         --stack -k sched_switch,sched_waking -- COMMAND",
+        match of {
+            StackOf::Waiter => {
+                "no blocked thread has a call stack of the moment when it left its CPU. Record them: strata record \
+                 --stack -k sched_switch,sched_waking -- COMMAND"
+            }
+            StackOf::Waker => {
+                "no blocked thread was woken by a record with a call stack. Record them: strata record --stack -k \
+                 sched_switch,sched_waking -- COMMAND"
+            }
+        },
     ))
+}
+
+/// Returns whose stacks the rows are of.
+fn of(flags: &ThreadsFlags) -> StackOf {
+    match flags.by {
+        ByFlag::WakerStack => StackOf::Waker,
+        _ => StackOf::Waiter,
+    }
 }
 
 fn who(row: &Row) -> String {
@@ -61,10 +78,14 @@ fn reason(row: &Row) -> String {
 
 fn document(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> Document {
     let all = &report.all;
+    let (what, without) = match of(flags) {
+        StackOf::Waiter => ("stack", "without a call stack, in a row of their own"),
+        StackOf::Waker => ("waker's stack", "whose waker has no call stack, in a row of their own"),
+    };
     let mut document = Document::new(format!(
         "{} with {} in {}, {} all together",
         counted(all.count, "wait"),
-        counted(report.rows.len() as u64, "stack"),
+        counted(report.rows.len() as u64, what),
         length(made.nanos()),
         length(all.total),
     ));
@@ -110,7 +131,7 @@ fn document(report: &OffCpuReport, made: &Made, flags: &ThreadsFlags) -> Documen
     if !report.rows.is_empty() {
         document.push(Part::lengths("waits", &all.spread));
         for (times, what) in [
-            (&report.without_stack, "without a call stack, in a row of their own"),
+            (&report.without_stack, without),
             (&report.left_out, "of stacks for which there was no room, in no row"),
         ] {
             if times.count > 0 {

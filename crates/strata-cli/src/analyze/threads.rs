@@ -33,10 +33,11 @@ States:
   unknown     the trace does not say: before the first record that
               tells, and around discarded records
 
-Stacks (--by stack):
+Stacks (--by stack, --by waker-stack):
   A row is a call stack with which threads left their CPUs to wait, as
   in `strata analyze flame --by offcpu`: how often, for how long, who,
-  and in what. To record them, with the calls that they were in:
+  and in what. --by waker-stack has those with which others, or
+  interrupts, woke them. To record both, with the calls:
   strata record --stack -k sched_switch,sched_waking,syscalls
 ";
 
@@ -48,14 +49,14 @@ pub struct ThreadsFlags {
     #[command(flatten)]
     pub common: CommonFlags,
 
-    /// A row for each thread, for each process, or for each call stack with which threads were blocked
+    /// A row for each thread, for each process, or for each call stack with which threads were blocked or woken
     #[arg(long, value_enum, default_value_t)]
     pub by: ByFlag,
 
     #[command(flatten)]
     whose: WhoseFlags,
 
-    /// Show the N longest times that a thread wanted a CPU, with --by stack that it was blocked
+    /// Show the N longest times that a thread wanted a CPU; of stacks: that it was blocked
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = nr_kept)]
     delays: usize,
 
@@ -91,6 +92,8 @@ pub enum ByFlag {
     Process,
     /// The call stack with which threads were blocked
     Stack,
+    /// The call stack with which blocked threads were woken
+    WakerStack,
 }
 
 /// Makes the report, and returns the exit status.

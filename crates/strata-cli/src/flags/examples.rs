@@ -168,6 +168,10 @@ const ALL: &[CommandExamples] = &[
                 "strata analyze threads --by stack t",
                 "the code in which they were blocked (record --stack)",
             ),
+            (
+                "strata analyze threads --by waker-stack t",
+                "the code of others that ended their waits",
+            ),
         ],
         &["analyze cpu", "analyze wait", "analyze locks"],
     ),

@@ -7,7 +7,7 @@ use crate::debug_info::Source;
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, V};
 use crate::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
-use crate::reports::offcpu::OffCpuCounter;
+use crate::reports::offcpu::{OffCpuCounter, StackOf};
 use crate::reports::Label;
 use strata_timeline::span_roles;
 use strata_timeline::Timeline;
@@ -229,6 +229,63 @@ fn wait_that_began_before_the_recording_has_no_stack_and_its_time_as_in_the_repo
     assert_eq!((waits.all.total, waits.without_stack.total), (149, 99));
     assert_eq!(lines(&found), ["app;0x10 50", "app;[no stack] 99"]);
     assert_eq!((found.total, found.empty), (waits.all.total, 0));
+}
+
+#[test]
+fn waits_have_the_stack_of_their_waker_behind_their_own_and_are_counted_by_it() {
+    let waking = |tid| vec![Text("x"), U32(tid)];
+    let there = |pid, name| vec![U32(pid), U32(pid), U32(1), Text(name)];
+    let records = [
+        (3, 1, 1, 0, there(5, "app")),
+        (3, 1, 1, 0, there(7, "other")),
+        (3, 1, 1, 0, there(8, "third")),
+        (0, 10, 0, 0, switch(0, 0, 5)),
+        (0, 100, 5, 0x10, switch(5, 1, 8)),
+        (0, 150, 8, 0x80, switch(8, 1, 7)),
+        // Somebody else is woken first, by another stack.
+        (1, 190, 7, 0x70, waking(8)),
+        (1, 200, 7, 0x71, waking(5)),
+        (0, 210, 7, 0x30, switch(7, 0, 5)),
+        (0, 300, 5, 0x10, switch(5, 1, 7)),
+        // The waker has no stack; what it does later is no waking.
+        (1, 350, 7, 0, waking(5)),
+        (4, 355, 7, 0x72, vec![]),
+        (0, 360, 7, 0x30, switch(7, 0, 5)),
+        (0, 400, 5, 0x11, switch(5, 1, 7)),
+        // Nobody has woken it in the end.
+        (0, 500, 7, 0x30, switch(7, 0, 0)),
+    ];
+    let (_hand, reader) = stacks(&records);
+    let found = flame(&reader, Weigh::OffWake, TimeRange::ALL);
+    let wanted = [
+        "app;0x10;--;0x71;other 100",
+        "app;0x10;--;[no stack];other 50",
+        "app;0x11;--;[unknown] 100",
+        "third;0x80;--;0x70;other 40",
+    ];
+    assert_eq!(lines(&found), wanted);
+    assert_eq!(found.total, flame(&reader, Weigh::OffCpu, TimeRange::ALL).total);
+    let part = flame(&reader, Weigh::OffWake, range(150, 310));
+    // Whoever woke it did so behind the time asked for.
+    let wanted = ["app;0x10;--;0x71;other 50", "app;0x10;--;[unknown] 10"];
+    assert_eq!(lines(&part)[..2], wanted);
+    let mut counter = OffCpuCounter::new(TimeRange::ALL, 2, Source::default()).by(StackOf::Waker);
+    let asked = Asked::default();
+    let timeline = Timeline::new(&reader);
+    let passed = pass_on(timeline, &reader, &asked, &mut counter, &|_| true, &mut |_| {}).unwrap();
+    let world = passed.timeline.world();
+    let report = counter.finish(world, &|_| true);
+    let rows = report.rows.iter().map(|row| {
+        let by = row.waits[0].woken_by.as_ref().map_or("", |(label, _)| &label.process);
+        (row.name.as_str(), row.times.total, row.label.process.as_str(), by)
+    });
+    let wanted = [
+        ("[no stack]", 150, "app", ""),
+        ("0x71", 100, "app", "other"),
+        ("0x70", 40, "third", "other"),
+    ];
+    assert_eq!(rows.collect::<Vec<_>>(), wanted);
+    assert_eq!((report.all.total, report.without_stack.count), (290, 2));
 }
 
 #[test]
