@@ -1,6 +1,6 @@
 //! Rows of a query that are passed to Python.
 
-use strata_sql::Cell;
+use strata_sql::{Cell, EventRows, EventValue};
 
 /// Value of a row. Texts and bytes are ranges of [`RowBatch::bytes`].
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,37 @@ impl RowBatch {
             self.cells.push(cell);
         }
         self.rows += 1;
+    }
+
+    /// Makes a batch of rows of event records, whose texts it takes.
+    pub(crate) fn of_events(rows: &mut EventRows<'_>) -> RowBatch {
+        let mut bytes = rows.take_bytes();
+        // Where the names of classes are in the bytes, once they are there.
+        let mut names: Vec<Option<(usize, usize)>> = Vec::new();
+        let mut cells = Vec::new();
+        cells.extend(rows.values().map(|value| match value {
+            EventValue::Null => BatchCell::Null,
+            EventValue::Integer(value) => BatchCell::Integer(value),
+            EventValue::Real(value) => BatchCell::Real(value),
+            EventValue::Text(from, to) => BatchCell::Text(from as usize, to as usize),
+            EventValue::Blob(from, to) => BatchCell::Blob(from as usize, to as usize),
+            EventValue::Name(class, name) => {
+                let class = class as usize;
+                if names.len() <= class {
+                    names.resize(class + 1, None);
+                }
+                let (from, to) = names.get(class).copied().flatten().unwrap_or_else(|| {
+                    let from = bytes.len();
+                    bytes.extend_from_slice(name.as_bytes());
+                    (from, bytes.len())
+                });
+                if let Some(place) = names.get_mut(class) {
+                    *place = Some((from, to));
+                }
+                BatchCell::Text(from, to)
+            }
+        }));
+        RowBatch { rows: rows.rows(), cells, bytes }
     }
 
     fn keep(&mut self, bytes: &[u8]) -> (usize, usize) {

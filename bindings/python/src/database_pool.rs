@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use strata_ctf::read::Reader;
-use strata_sql::{Cell, Database, Found, Options, RowSink, SqlError};
+use strata_sql::{Cell, Database, EventRequest, EventRows, Found, Options, RowSink, SqlError};
 
 use crate::batch::RowBatch;
 
@@ -23,6 +23,30 @@ const TEXT_BYTES: usize = 1 << 20;
 const WAITING: usize = 3;
 /// The most databases that are kept for later queries.
 const KEPT: usize = 4;
+
+/// What is asked of a database.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    /// The rows of a statement.
+    Query(String),
+    /// Rows of a table of event records, without a statement: these columns, or all, of events of these names, or all.
+    Events { table: String, columns: Option<Vec<String>>, names: Option<Vec<String>> },
+}
+
+impl Question {
+    fn ask(&self, database: &mut Database, sink: &mut dyn RowSink) -> Result<(), SqlError> {
+        match self {
+            Question::Query(text) => database.query(text, sink),
+            Question::Events { table, columns, names } => {
+                let (columns, names) = (columns.as_deref(), names.as_deref());
+                match database.rows_of_events(&EventRequest { table, columns, names }, sink)? {
+                    true => Ok(()),
+                    false => Err(SqlError::Query(format!("no such table: '{table}'"))),
+                }
+            }
+        }
+    }
+}
 
 /// Message of a query's thread. Messages come in the order of these variants; the last one is [`Answer::End`].
 pub(crate) enum Answer {
@@ -114,7 +138,7 @@ impl DatabasePool {
     ///
     /// # Errors
     /// The system can make no thread.
-    pub(crate) fn start(self: &Arc<Self>, query: String) -> Result<RunningQuery, SqlError> {
+    pub(crate) fn start(self: &Arc<Self>, question: Question) -> Result<RunningQuery, SqlError> {
         let (to_send, answers) = sync_channel(WAITING);
         let stop = StopRequest::default();
         let request = Arc::clone(&stop);
@@ -125,7 +149,7 @@ impl DatabasePool {
                 Ok(pooled) => pooled,
                 Err(error) => return sink.end(Err(error)),
             };
-            let end = pooled.database.query(&query, &mut sink);
+            let end = question.ask(&mut pooled.database, &mut sink);
             let found = end.map(|()| pooled.database.found());
             pool.give_back(pooled);
             sink.end(found);
@@ -188,6 +212,13 @@ impl RowSink for BatchSink {
         self.rows = (self.rows * 4).min(ROWS.1);
         let batch = std::mem::take(&mut self.batch);
         Ok(match self.to_send.send(Answer::Rows(batch)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        })
+    }
+
+    fn event_rows(&mut self, rows: &mut EventRows<'_>) -> io::Result<ControlFlow<()>> {
+        Ok(match self.to_send.send(Answer::Rows(RowBatch::of_events(rows))) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         })

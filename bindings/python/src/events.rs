@@ -14,10 +14,10 @@ use strata_ctf::read::{DiscardedKind, Message, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 use strata_sql::{Database, Found, Options, SqlError};
 
-use crate::database_pool::{DatabasePool, StopRequest};
+use crate::database_pool::{DatabasePool, Question, StopRequest};
 use crate::errors;
 use crate::event::{Event, EventBatch};
-use crate::rows::{quoted, Rows};
+use crate::rows::Rows;
 use crate::wait;
 
 /// Number of records in the first batch, and in the largest. An event that is kept keeps its whole batch in memory.
@@ -59,8 +59,8 @@ impl EventRequest {
         names
     }
 
-    /// Returns the query for the records as rows: with a column for each field, if only one event can be selected.
-    fn query(&self, reader: &Reader, database: &Database) -> Result<String, SqlError> {
+    /// Returns the question for the records as rows: with a column for each field, if only one event can be selected.
+    fn question(&self, reader: &Reader, database: &Database) -> Result<Question, SqlError> {
         let names = self.names(reader);
         if let [name] = &*names {
             if let Some(table) = database.table_of_event(name) {
@@ -69,23 +69,21 @@ impl EventRequest {
                 let columns = columns.map(|table| table.columns.as_slice()).unwrap_or_default();
                 let columns =
                     columns.iter().filter(|(name, _)| !NO_COLUMNS.contains(&name.as_str()));
-                let columns: Vec<String> = columns.map(|(name, _)| quoted(name)).collect();
-                return Ok(format!("SELECT {} FROM {}", columns.join(", "), quoted(table)));
+                let columns = Some(columns.map(|(name, _)| name.clone()).collect());
+                return Ok(Question::Events { table: table.to_owned(), columns, names: None });
             }
         }
-        let condition = match self.names.is_some() {
-            true => {
-                let names = names.iter().map(|name| {
-                    format!("'{}'", name.replace('\0', "\u{fffd}").replace('\'', "''"))
-                });
-                format!(" WHERE name IN ({})", names.collect::<Vec<_>>().join(", "))
-            }
-            false => String::new(),
-        };
-        Ok(format!("SELECT time_ns, trace, cpu, name, fields, context FROM events{condition}"))
+        let names = names.iter().map(|name| name.replace('\0', "\u{fffd}"));
+        Ok(Question::Events {
+            table: "events".to_owned(),
+            columns: Some(COLUMNS.map(str::to_owned).to_vec()),
+            names: self.names.is_some().then(|| names.collect()),
+        })
     }
 }
 
+/// Columns of the rows if more than one event can be selected.
+const COLUMNS: [&str; 6] = ["time_ns", "trace", "cpu", "name", "fields", "context"];
 /// Columns of an event's table that other columns repeat, or that take another pass over the traces.
 const NO_COLUMNS: [&str; 7] = ["pid", "process", "tid", "thread", "fields", "context", "functions"];
 
@@ -145,12 +143,12 @@ impl EventIterator {
                 let (range, filter) = (request.range, request.filter.clone());
                 let options = Options { range, filter, ..Options::default() };
                 let pool = Arc::new(DatabasePool::new(Arc::clone(&reader), options));
-                let query = pool.with(&asked, |database| request.query(&reader, database))?;
-                Ok((pool, query))
+                let question = pool.with(&asked, |database| request.question(&reader, database))?;
+                Ok((pool, question))
             });
             let made = made.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-            let (pool, query) = made.map_err(|error: SqlError| errors::of_query(&error))?;
-            self.rows = Some(Rows::ask(py, &pool, &query)?);
+            let (pool, question) = made.map_err(|error: SqlError| errors::of_query(&error))?;
+            self.rows = Some(Rows::ask(py, &pool, &question)?);
         }
         self.rows.as_mut().ok_or_else(|| PyValueError::new_err("there are no rows"))
     }

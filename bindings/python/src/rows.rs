@@ -10,7 +10,7 @@ use strata_sql::Found;
 
 use crate::arrow;
 use crate::batch::{BatchCell, RowBatch};
-use crate::database_pool::{Answer, DatabasePool, RunningQuery};
+use crate::database_pool::{Answer, DatabasePool, Question, RunningQuery};
 use crate::errors;
 use crate::wait;
 
@@ -29,7 +29,7 @@ pub(crate) type LeftOut = Arc<Mutex<Vec<String>>>;
 #[pyclass(module = "strata")]
 pub(crate) struct Rows {
     pool: Arc<DatabasePool>,
-    text: String,
+    question: Question,
     /// True if the rows were handed over as a stream.
     is_taken: bool,
     /// True if rows were given as tuples, or there was none to give.
@@ -47,12 +47,16 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Begins a query, and waits for its columns.
-    pub(crate) fn ask(py: Python<'_>, pool: &Arc<DatabasePool>, text: &str) -> PyResult<Rows> {
-        let query = pool.start(text.to_owned()).map_err(|error| errors::of_query(&error))?;
+    pub(crate) fn ask(
+        py: Python<'_>,
+        pool: &Arc<DatabasePool>,
+        question: &Question,
+    ) -> PyResult<Rows> {
+        let query = pool.start(question.clone()).map_err(|error| errors::of_query(&error))?;
         match wait::next(py, &query.answers)? {
             Some(Answer::Columns(columns, types)) => Ok(Rows {
                 pool: Arc::clone(pool),
-                text: text.to_owned(),
+                question: question.clone(),
                 is_taken: false,
                 is_read: false,
                 left_out: LeftOut::default(),
@@ -71,7 +75,7 @@ impl Rows {
     /// for the schema alone.
     fn begin_again(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.is_taken {
-            let again = Rows::ask(py, &self.pool, &self.text)?;
+            let again = Rows::ask(py, &self.pool, &self.question)?;
             *self = Rows { left_out: Arc::clone(&self.left_out), ..again };
         }
         Ok(())
@@ -83,7 +87,7 @@ impl Rows {
         if !self.is_read {
             return Ok(None);
         }
-        let again = Rows::ask(py, &self.pool, &self.text)?;
+        let again = Rows::ask(py, &self.pool, &self.question)?;
         Ok(Some(Rows { left_out: Arc::clone(&self.left_out), ..again }))
     }
 

@@ -12,7 +12,7 @@ use strata_ctf::read::{Reader, TimeRange};
 use strata_filter::Filter;
 use strata_sql::{Options, Tables};
 
-use crate::database_pool::{DatabasePool, StopRequest};
+use crate::database_pool::{DatabasePool, Question, StopRequest};
 use crate::errors::{self, OpenError, QueryError};
 use crate::events::{EventIterator, EventRequest};
 use crate::reports::REPORTS;
@@ -93,17 +93,24 @@ impl Trace {
 
     /// The rows of a query: see docs/guide/sql.md for the tables.
     fn sql(&self, py: Python<'_>, query: &str) -> PyResult<Rows> {
-        Rows::ask(py, &self.pool, query)
+        Rows::ask(py, &self.pool, &Question::Query(query.to_owned()))
     }
 
     /// All rows of a table, such as 'calls', 'states', 'spans' or the name of an event.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Rows> {
-        if !self.all_tables(py)?.iter().any(|table| table.name.eq_ignore_ascii_case(name)) {
+        let all = self.all_tables(py)?;
+        let Some(table) = all.into_iter().find(|table| table.name.eq_ignore_ascii_case(name))
+        else {
             return Err(PyKeyError::new_err(format!(
                 "there is no table '{name}': see Trace.tables"
             )));
-        }
-        self.sql(py, &format!("SELECT * FROM {}", quoted(name)))
+        };
+        // Of these there is nothing to join or to sort.
+        let question = match table.is_of_events {
+            true => Question::Events { table: table.name, columns: None, names: None },
+            false => Question::Query(format!("SELECT * FROM {}", quoted(&table.name))),
+        };
+        Rows::ask(py, &self.pool, &question)
     }
 
     /// A report of `strata analyze` as rows; `REPORTS` has their names and queries.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use strata_ctf::read::Reader;
 use strata_model::EnvValue;
-use strata_sql::{Cell, Database, RowSink, SqlError, Tables, SCHEMA_VERSION};
+use strata_sql::{Cell, Database, EventRequest, RowSink, SqlError, Tables, SCHEMA_VERSION};
 
 use crate::part::Part;
 use crate::tables::{columns, query, TABLES};
@@ -188,10 +188,11 @@ impl Export {
             let made_by = FileOrigin { version: SCHEMA_VERSION, selection };
             let mut writer =
                 TableWriter::new(file, columns(table), *sorted_by, made_by).with_context(failed)?;
-            let done = match database.rows_of_events(&table.name, &mut writer) {
-                Ok(false) => database.query(&query(&table.name, *sorted_by), &mut writer),
-                done => done.map(drop),
-            };
+            let done =
+                match database.rows_of_events(&EventRequest::all_of(&table.name), &mut writer) {
+                    Ok(false) => database.query(&query(&table.name, *sorted_by), &mut writer),
+                    done => done.map(drop),
+                };
             match done {
                 Ok(()) => {}
                 Err(SqlError::Output(error)) => {

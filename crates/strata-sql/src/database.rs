@@ -1,25 +1,23 @@
 //! Queries, and the parts of a database that must be computed before a query can run.
 
-use std::io;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::config::DbConfig;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Statement};
 use strata_analyze::stats;
 use strata_ctf::read::{Reader, TimeRange};
 use strata_export::sql::{empty_timeline, TimelineNames};
 
-use crate::catalog::{text, EventTable};
+use crate::catalog::{text, Column, EventTable};
 use crate::choice::{Choice, Options};
 use crate::error::SqlError;
 use crate::findings::Found;
 use crate::parameters::Parameters;
 use crate::row_batch::RowBatch;
+use crate::row_sink::{Cell, EventRows, RowSink};
 use crate::scan::{EventScan, RowOrder, ScanEnd, ScanRequest};
 use crate::shared_data::{Shared, StopCheck};
 use crate::symbols::SymbolThread;
@@ -30,34 +28,6 @@ const LOOK_INTERVAL: i32 = 1 << 16;
 
 /// Version of the schema, which is that of `strata export --to sqlite`.
 const VERSION: u32 = strata_export::sql::SCHEMA_VERSION;
-
-/// A value of a row.
-pub type Cell<'c> = ValueRef<'c>;
-
-/// Receiver of the rows of a query.
-pub trait RowSink {
-    /// Called before [`RowSink::columns`] with the types that tables declare for the columns; `None` for a computed
-    /// column.
-    fn types(&mut self, _types: &[Option<&str>]) {}
-
-    /// Begins the answer of a statement with these columns.
-    ///
-    /// # Errors
-    /// The output cannot be written.
-    fn columns(&mut self, names: &[&str]) -> io::Result<()>;
-
-    /// Receives the next row. Returns [`ControlFlow::Break`] if it needs no more.
-    ///
-    /// # Errors
-    /// The output cannot be written.
-    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<ControlFlow<()>>;
-
-    /// Ends the answer of a statement, which has no more rows.
-    ///
-    /// # Errors
-    /// The output cannot be written.
-    fn end(&mut self) -> io::Result<()>;
-}
 
 /// Bits of the parts that are computed before a query can read them.
 const COUNTS: u8 = 1;
@@ -141,6 +111,25 @@ pub struct Database {
     parameters: Parameters,
 }
 
+/// Rows of event records that are asked for without a query.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRequest<'q> {
+    /// Name of the table, as [`Database::tables`] has it.
+    pub table: &'q str,
+    /// Names of the columns; `None` for all.
+    pub columns: Option<&'q [String]>,
+    /// Names of the events; `None` for all of the table.
+    pub names: Option<&'q [String]>,
+}
+
+impl<'q> EventRequest<'q> {
+    /// Asks for all of a table.
+    #[must_use]
+    pub fn all_of(table: &'q str) -> EventRequest<'q> {
+        EventRequest { table, columns: None, names: None }
+    }
+}
+
 /// A table or a view, with its columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
@@ -148,6 +137,8 @@ pub struct Tables {
     pub name: String,
     /// Names and types of the columns, in their order.
     pub columns: Vec<(String, String)>,
+    /// True if its rows are event records: see [`Database::rows_of_events`].
+    pub is_of_events: bool,
 }
 
 impl Database {
@@ -244,14 +235,15 @@ impl Database {
                 let columns = table.columns.iter();
                 let columns =
                     columns.map(|column| (column.name.clone(), column.affinity.to_owned()));
-                Tables { name: table.name.clone(), columns: columns.collect() }
+                let columns = columns.collect();
+                Tables { name: table.name.clone(), columns, is_of_events: true }
             };
             let mut all: Vec<Tables> = self.shared.catalog.tables.iter().map(of_event).collect();
             for name in names {
                 let name = name?;
                 let columns = columns.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
                 let columns = columns.collect::<rusqlite::Result<_>>()?;
-                all.push(Tables { name, columns });
+                all.push(Tables { name, columns, is_of_events: false });
             }
             Ok(all)
         };
@@ -298,24 +290,41 @@ impl Database {
         Ok(())
     }
 
-    /// Passes the rows of a table of event records to `sink`: those of `SELECT * FROM table`, without SQLite in between.
-    /// Returns false, without rows, for any other table.
+    /// Passes rows of a table of event records to `sink`, without SQLite in between: those of `SELECT columns FROM table`, and
+    /// `WHERE name IN (names)`. Returns false, without rows, for any other table.
     ///
     /// # Errors
-    /// The scan was stopped or has failed, or rows cannot be written.
-    pub fn rows_of_events(&self, table: &str, sink: &mut dyn RowSink) -> Result<bool, SqlError> {
+    /// There is no such column, the scan was stopped or has failed, or rows cannot be written.
+    pub fn rows_of_events(
+        &self,
+        request: &EventRequest<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<bool, SqlError> {
         let catalog = &self.shared.catalog;
-        let Some(index) = catalog.tables.iter().position(|known| known.name == table) else {
-            return Ok(false);
-        };
-        let columns = catalog.tables.get(index).map_or(&[][..], |table| &table.columns);
+        let found =
+            catalog.tables.iter().enumerate().find(|(_, known)| known.name == request.table);
+        let Some((index, table)) = found else { return Ok(false) };
+        let mut columns: Vec<&Column> = Vec::new();
+        match request.columns {
+            None => columns.extend(&table.columns),
+            Some(names) => {
+                for name in names {
+                    let column = table.columns.iter().find(|column| column.name == *name);
+                    columns.push(column.ok_or_else(|| {
+                        SqlError::Query(format!("no such column: '{name}' in '{}'", table.name))
+                    })?);
+                }
+            }
+        }
+        let types = columns.iter().map(|column| Some(column.affinity).filter(|of| !of.is_empty()));
+        sink.types(&types.collect::<Vec<_>>());
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         sink.columns(&names).map_err(SqlError::Output)?;
         let request = ScanRequest {
             table: index,
             columns: columns.iter().map(|column| column.source).collect(),
             range: TimeRange::ALL,
-            classes: catalog.classes_of(index, None),
+            classes: catalog.classes_of(index, request.names),
             order: RowOrder::Any,
             has_numbers: false,
         };
@@ -327,16 +336,11 @@ impl Database {
             ScanEnd::Stopped => SqlError::Stopped,
             ScanEnd::Failed(text) => SqlError::Query(text),
         };
-        while let Some(batch) = scan.next(used, &self.shared).map_err(of_scan)? {
-            let mut cells = Vec::with_capacity(names.len());
-            for row in batch.cells.chunks_exact(names.len()) {
-                cells.clear();
-                cells.extend(row.iter().map(|cell| batch.value(*cell, catalog)));
-                if sink.row(&cells).map_err(SqlError::Output)?.is_break() {
-                    return Ok(true);
-                }
+        while let Some(mut batch) = scan.next(used, &self.shared).map_err(of_scan)? {
+            let mut rows = EventRows::new(&mut batch, catalog, names.len());
+            if sink.event_rows(&mut rows).map_err(SqlError::Output)?.is_break() {
+                return Ok(true);
             }
-            drop(cells);
             used = batch;
         }
         sink.end().map_err(SqlError::Output)?;

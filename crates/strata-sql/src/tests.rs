@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use strata_ctf::read::{Reader, TimeRange};
 
-use crate::{Cell, Database, Options, RowSink, SqlError};
+use crate::{Cell, Database, EventRequest, Options, RowSink, SqlError};
 
 const HEAD: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := u8;
@@ -349,14 +349,32 @@ fn rows_of_a_table_without_a_query_are_those_of_a_query() {
     let mut database = database(&folder);
     for table in ["events", "x", "text", "event_states"] {
         let mut direct = Lines::default();
-        assert!(database.rows_of_events(table, &mut direct).unwrap(), "{table}");
+        assert!(
+            database.rows_of_events(&EventRequest::all_of(table), &mut direct).unwrap(),
+            "{table}"
+        );
         assert_eq!(direct.0, rows(&mut database, &format!("select * from {table}")), "{table}");
         assert!(!direct.0.is_empty());
     }
+    let names = ["text".to_owned(), "nothing".to_owned()];
+    let columns = ["fields", "name", "time_ns"].map(str::to_owned);
+    let request = EventRequest { table: "events", columns: Some(&columns), names: Some(&names) };
+    let mut direct = Lines::default();
+    assert!(database.rows_of_events(&request, &mut direct).unwrap());
+    let query = "select fields, name, time_ns from events where name in ('text', 'nothing')";
+    assert_eq!(direct.0, rows(&mut database, query));
+    assert!(!direct.0.is_empty());
+    let wrong = ["rowid".to_owned()];
+    let request = EventRequest { columns: Some(&wrong), ..EventRequest::all_of("x") };
+    let failed = database.rows_of_events(&request, &mut Lines::default());
+    assert!(failed.unwrap_err().to_string().contains("no such column: 'rowid' in 'x'"));
     // Other tables have their rows by queries alone.
     for table in ["states", "state", "event_counts", "nothing"] {
         let mut direct = Lines::default();
-        assert!(!database.rows_of_events(table, &mut direct).unwrap(), "{table}");
+        assert!(
+            !database.rows_of_events(&EventRequest::all_of(table), &mut direct).unwrap(),
+            "{table}"
+        );
         assert!(direct.0.is_empty());
     }
     let many = numbers(5000);
@@ -366,10 +384,10 @@ fn rows_of_a_table_without_a_query_are_those_of_a_query() {
     let stop = Arc::new(move || asked.load(Ordering::Relaxed));
     let mut database = Database::new(reader, stop).unwrap();
     let mut direct = Lines::default();
-    database.rows_of_events("a", &mut direct).unwrap();
+    database.rows_of_events(&EventRequest::all_of("a"), &mut direct).unwrap();
     assert_eq!(direct.0, rows(&mut database, "select * from a"));
     stopped.store(true, Ordering::Relaxed);
-    let ended = database.rows_of_events("events", &mut Lines::default());
+    let ended = database.rows_of_events(&EventRequest::all_of("events"), &mut Lines::default());
     assert!(matches!(ended, Err(SqlError::Stopped)), "{ended:?}");
 }
 

@@ -259,6 +259,7 @@ mod tests {
         let table = |name: &str, columns: &[&str]| Tables {
             name: name.to_owned(),
             columns: columns.iter().map(|&name| (name.to_owned(), "TEXT".to_owned())).collect(),
+            is_of_events: false,
         };
         Names::new(vec![
             table("events", &["time_ns", "name"]),
