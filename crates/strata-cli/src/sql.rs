@@ -220,6 +220,7 @@ impl Session<'_> {
         if stdout::is_terminal() {
             rows.fit(stdout::terminal_columns());
         }
+        self.database.set_remark(Box::new(|text| stderr::warn(text.to_owned())));
         match self.database.query(text, &mut rows) {
             Err(SqlError::Output(error)) => Err(error).context("sql: cannot write to stdout"),
             Err(SqlError::Stopped) => Err(SqlError::Stopped.into()),

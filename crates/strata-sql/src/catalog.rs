@@ -29,7 +29,7 @@ pub(crate) const OWN_NAMES: [&str; 14] = [
 const COLUMNS_MAX: usize = 1_000;
 
 /// The part of a record that a column shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     Time,
     Trace,

@@ -19,7 +19,7 @@ use crate::parameters::Parameters;
 use crate::row_batch::RowBatch;
 use crate::row_sink::{Cell, EventRows, RowSink};
 use crate::scan::{EventScan, RowOrder, ScanEnd, ScanRequest};
-use crate::shared_data::{Shared, StopCheck};
+use crate::shared_data::{Remark, Shared, StopCheck};
 use crate::symbols::SymbolThread;
 use crate::{functions, span_join, table, timeline_tables};
 
@@ -189,6 +189,12 @@ impl Database {
         self.parameters = parameters;
     }
 
+    /// Sets what the next query calls, once at most, with a remark for the user if it takes long for a reason that the user can
+    /// change.
+    pub fn set_remark(&mut self, remark: Remark) {
+        *self.shared.remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(remark);
+    }
+
     /// Returns the damage and the discarded records of all packets that queries have read, and what was left out.
     #[must_use]
     pub fn found(&self) -> Found {
@@ -261,6 +267,7 @@ impl Database {
         self.needs.needed.store(0, Ordering::Relaxed);
         self.needs.reads_numbers.store(false, Ordering::Relaxed);
         self.needs.take_refused();
+        self.shared.cache.begin_query();
         self.look(text)?;
         self.compute()?;
         let mut statements = Batch::new(&self.connection, text);

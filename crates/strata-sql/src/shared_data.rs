@@ -12,9 +12,13 @@ use strata_export::sql::TimelineNames;
 use crate::catalog::{Catalog, OWN_NAMES};
 use crate::choice::Choice;
 use crate::findings::Findings;
+use crate::scan_cache::ScanCache;
 
 /// Function that returns true if the user has asked to stop.
 pub type StopCheck = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Function that gets a remark for the user while a query runs.
+pub type Remark = Box<dyn FnMut(&str) + Send>;
 
 /// The traces, their tables, and results that are computed once.
 pub(crate) struct Shared {
@@ -27,6 +31,10 @@ pub(crate) struct Shared {
     pub choice: Choice,
     /// True if a statement of the query reads numbers of rows.
     pub reads_numbers: Arc<AtomicBool>,
+    /// Rows of scans that a query repeats.
+    pub cache: ScanCache,
+    /// Called with a remark on a query that takes long.
+    pub remark: Mutex<Option<Remark>>,
     slices: OnceLock<Option<Vec<Slice>>>,
     facts: Mutex<Option<Arc<DerivedFacts>>>,
     /// Number of files of all streams before a stream, by index of the stream.
@@ -75,6 +83,8 @@ impl Shared {
             names,
             choice,
             reads_numbers,
+            cache: ScanCache::default(),
+            remark: Mutex::new(None),
             slices,
             facts,
             files,
@@ -103,6 +113,19 @@ impl Shared {
         let before = self.files.get(packet.stream).copied().unwrap_or_default();
         let file = before.saturating_add(packet.file as u64);
         (file << PLACE_BITS | event.bit()) as i64
+    }
+
+    /// Tells the user, once, that the present query reads the traces again and again.
+    pub(crate) fn tell_of_scans(&self) {
+        let Some(scans) = self.cache.scans_to_tell() else { return };
+        let remark = self.remark.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut remark) = remark {
+            remark(&format!(
+                "the query reads event records again for each row of another table: {scans} times so far. Ctrl-C ends it. Select \
+                 the records once, WITH few AS MATERIALIZED (SELECT time_ns, tid FROM events WHERE name = '…'), and use the \
+                 table 'few' in their place; or write a JOIN"
+            ));
+        }
     }
 
     /// Returns who made each record, and the names of threads over time. The first call reads the traces. Returns

@@ -20,6 +20,7 @@ use strata_ctf::read::TimeRange;
 use crate::catalog::{EventTable, Source};
 use crate::row_batch::RowBatch;
 use crate::scan::{EventScan, RowOrder, ScanEnd, ScanRequest};
+use crate::scan_cache::{KeptRows, RowsFrom, RowsWanted};
 use crate::shared_data::Shared;
 
 /// Letters in a plan that mean that SQLite relies on rows in the order of time, the first or the last record first.
@@ -202,6 +203,7 @@ unsafe impl VTab<'_> for EventVTab {
             scan: None,
             cells: Vec::new(),
             batch: RowBatch::default(),
+            kept: None,
             width: 0,
             row: 0,
             rows_before: 0,
@@ -220,11 +222,23 @@ struct EventCursor {
     /// Index of each column's cell in a row of `scan`; `None` for a column that the query does not need.
     cells: Vec<Option<usize>>,
     batch: RowBatch,
-    /// Number of cells in a row of `scan`.
+    /// Rows of an earlier scan, in place of `batch`.
+    kept: Option<KeptPart>,
+    /// Number of cells in a row.
     width: usize,
     /// Index of the row in the batch, and number of all rows in the batches before.
     row: usize,
     rows_before: usize,
+}
+
+/// A part of kept rows. The cursor's `row` is one of them, or the one behind them.
+#[derive(Debug)]
+struct KeptPart {
+    rows: Arc<KeptRows>,
+    from: usize,
+    to: usize,
+    /// True if the last row comes first.
+    is_reversed: bool,
 }
 
 /// A value of any type of SQLite's.
@@ -269,7 +283,7 @@ fn narrow(range: &mut TimeRange, condition: Condition, value: &Value) {
 impl EventCursor {
     fn step(&mut self) -> Result<()> {
         self.row += 1;
-        if self.row < self.batch.rows {
+        if self.row < self.batch.rows || self.kept.is_some() {
             return Ok(());
         }
         self.fill()
@@ -287,15 +301,87 @@ impl EventCursor {
         if !matches!(next, Ok(Some(_))) {
             self.scan = None;
         }
-        let next = next.map_err(|end| match end {
-            ScanEnd::Failed(text) => failed(text),
-            ScanEnd::Stopped => Error::SqliteFailure(
-                ffi::Error::new(ffi::SQLITE_INTERRUPT),
-                Some("interrupted".to_owned()),
-            ),
-        })?;
-        self.batch = next.unwrap_or_default();
+        self.batch = next.map_err(ended)?.unwrap_or_default();
         Ok(())
+    }
+
+    /// Returns the rows, and the index of the present one.
+    #[inline]
+    fn place(&self) -> (&RowBatch, usize) {
+        match &self.kept {
+            None => (&self.batch, self.row),
+            Some(part) => {
+                let row = match part.is_reversed {
+                    true => part.to.saturating_sub(self.row + 1),
+                    false => part.from + self.row,
+                };
+                (&part.rows.batch, row)
+            }
+        }
+    }
+
+    /// Begins to read the rows of a request: those that were kept, or those of the traces.
+    fn begin(&mut self, request: ScanRequest) -> Result<()> {
+        let wanted = RowsWanted {
+            table: request.table,
+            columns: request.columns.clone(),
+            classes: request.classes.clone(),
+            has_numbers: request.has_numbers,
+        };
+        let cache = &self.shared.cache;
+        let rows = match cache.begin_scan(&wanted) {
+            RowsFrom::Kept(rows) => Some(rows),
+            RowsFrom::Traces => None,
+            RowsFrom::TracesToKeep(room) => {
+                let rows = self.read_to_keep(&request, room)?.map(Arc::new);
+                cache.keep(&wanted, rows.as_ref());
+                rows
+            }
+        };
+        if let Some(rows) = rows {
+            let (from, to) = rows.part(&request.range);
+            self.width = rows.width;
+            let is_reversed = request.order == RowOrder::Descending;
+            self.kept = Some(KeptPart { rows, from, to, is_reversed });
+            return Ok(());
+        }
+        self.shared.tell_of_scans();
+        let scan = EventScan::begin(&self.shared, request);
+        self.scan = Some(scan.map_err(|error| no_thread(&error))?);
+        self.fill()
+    }
+
+    /// Reads the rows of a request, of all times; `None` if they have no room.
+    fn read_to_keep(&self, request: &ScanRequest, room: usize) -> Result<Option<KeptRows>> {
+        let mut columns = request.columns.clone();
+        columns.push(Source::Time);
+        let mut rows = KeptRows::new(columns.len());
+        let all =
+            ScanRequest { columns, range: TimeRange::ALL, order: RowOrder::Any, ..request.clone() };
+        let scan = EventScan::begin(&self.shared, all).map_err(|error| no_thread(&error))?;
+        let mut used = RowBatch::default();
+        while let Some(batch) = scan.next(used, &self.shared).map_err(ended)? {
+            if !rows.append(&batch, room) {
+                return Ok(None);
+            }
+            used = batch;
+        }
+        Ok(Some(rows))
+    }
+}
+
+fn no_thread(error: &std::io::Error) -> Error {
+    failed(format!("no thread to read with: {error}"))
+}
+
+/// Returns SQLite's error for a scan that has ended before its last row.
+fn ended(end: ScanEnd) -> Error {
+    match end {
+        ScanEnd::Failed(text) => failed(text),
+        ScanEnd::Stopped => Error::SqliteFailure(
+            ffi::Error::new(ffi::SQLITE_INTERRUPT),
+            Some("interrupted".to_owned()),
+        ),
     }
 }
 
@@ -351,6 +437,7 @@ unsafe impl VTabCursor for EventCursor {
         let nothing = range.from > range.to
             || classes.as_ref().is_some_and(|classes| !classes.contains(&true));
         self.scan = None;
+        self.kept = None;
         self.batch = RowBatch::default();
         self.row = 0;
         self.rows_before = 0;
@@ -368,9 +455,7 @@ unsafe impl VTabCursor for EventCursor {
         };
         let request =
             ScanRequest { table: self.table, columns, range, classes, order, has_numbers };
-        let scan = EventScan::begin(&self.shared, request);
-        self.scan = Some(scan.map_err(|error| failed(format!("no thread to read with: {error}")))?);
-        self.fill()
+        self.begin(request)
     }
 
     #[inline]
@@ -380,22 +465,26 @@ unsafe impl VTabCursor for EventCursor {
 
     #[inline]
     fn eof(&self) -> bool {
-        self.row >= self.batch.rows
+        match &self.kept {
+            None => self.row >= self.batch.rows,
+            Some(part) => self.row >= part.to - part.from,
+        }
     }
 
     #[inline]
     fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
         let column = usize::try_from(column).unwrap_or(usize::MAX);
         let place = self.cells.get(column).copied().flatten();
-        let cell = place.and_then(|place| self.batch.cells.get(self.row * self.width + place));
-        let value =
-            cell.map_or(ValueRef::Null, |cell| self.batch.value(*cell, &self.shared.catalog));
+        let (batch, row) = self.place();
+        let cell = place.and_then(|place| batch.cells.get(row * self.width + place));
+        let value = cell.map_or(ValueRef::Null, |cell| batch.value(*cell, &self.shared.catalog));
         context.set_result(&Borrowed(value))
     }
 
     fn rowid(&self) -> Result<i64> {
         // Where only the number of rows counts, rows have numbers that are at least different.
-        let of_record = self.batch.ids.get(self.row).copied();
+        let (batch, row) = self.place();
+        let of_record = batch.ids.get(row).copied();
         Ok(of_record.unwrap_or((self.rows_before + self.row) as i64))
     }
 }

@@ -302,6 +302,55 @@ fn rows_without_columns_are_as_many_as_there_are_records() {
 }
 
 #[test]
+fn a_sub_query_for_each_row_reads_the_traces_a_few_times_if_its_rows_have_room() {
+    let folder = numbers(300);
+    for (query, wanted) in [
+        // Another time for each row, in both orders, none at all, and a table's name in the way.
+        (
+            "select count(*), sum((select n from a as y where y.time_ns < x.time_ns order by time_ns desc limit 1)), \
+             sum((select min(n) from a as y where y.time_ns between x.time_ns + 1 and x.time_ns + 20)), \
+             sum(exists (select 1 from a as y where y.time_ns > x.time_ns + 2000)) from a as x",
+            "300|44551|44850|99",
+        ),
+        (
+            "select count(*) from a as x where exists (select 1 from b as y where y.time_ns = x.time_ns + 5)",
+            "300",
+        ),
+        ("select count(*) from a as x where (select count(*) from events as y where y.time_ns <= x.time_ns) % 2", "300"),
+        // By the event's name, and by a column that the reader does not know.
+        (
+            "select count(*) from events as x where exists (select 1 from events as y where y.name = x.name and y.time_ns > x.time_ns)",
+            "598",
+        ),
+        ("select count(*) from a as x where exists (select 1 from a as y where y.n = x.n * 2 and y.rowid > x.rowid)", "149"),
+    ] {
+        let mut database = database(&folder);
+        database.set_remark(Box::new(|text| panic!("{text}")));
+        assert_eq!(rows(&mut database, query), [wanted], "{query}");
+    }
+}
+
+#[test]
+fn a_sub_query_whose_rows_have_no_room_is_answered_and_told_of_once() {
+    let (folder, few) = (numbers(9000), numbers(30));
+    fs::copy(folder.0.join("stream"), few.0.join("other_stream")).unwrap();
+    let mut database = database(&few);
+    let told = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&told);
+    database.set_remark(Box::new(move |text| {
+        assert!(text.contains("AS MATERIALIZED"), "{text}");
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    let query = "select sum((select n from a as y where y.time_ns <= x.time_ns and y.n < 7 order by time_ns desc limit 1)) \
+                 from (select time_ns from b limit 40) as x";
+    assert_eq!(
+        rows(&mut database, query),
+        [(0..20).map(|n| 2 * n.min(6)).sum::<u32>().to_string()]
+    );
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn rows_without_columns_are_as_many_in_a_part_and_beside_damage() {
     let folder = numbers(500);
     let stream = fs::read(folder.0.join("stream")).unwrap();
