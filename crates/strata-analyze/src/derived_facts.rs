@@ -20,7 +20,7 @@
 //! lack records.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use strata_ctf::read::{
     AskedWords, DerivedValue, DerivedValues, DerivedWord, Event, EventClass, FieldRef, Reader,
@@ -215,33 +215,9 @@ impl DerivedFacts {
         range: TimeRange,
         stop: &dyn Fn() -> bool,
     ) -> Option<DerivedFacts> {
-        let also_about = of.is_some_and(|of| of.also_about);
-        let mut facts = DerivedFacts { also_about, ..DerivedFacts::default() };
-        facts.fields.resize_with(reader.event_classes(), ThreadFields::default);
-        let mut roles = Vec::new();
-        roles.resize_with(reader.event_classes(), || RecordRole::Other);
-        for trace in reader.traces() {
-            let is_kernel = is_kernel(trace.schema());
-            for class in trace.event_classes() {
-                if let Some(fields) = facts.fields.get_mut(class.index()) {
-                    *fields = ThreadFields::new(class, is_kernel);
-                }
-                if let Some(role) = roles.get_mut(class.index()) {
-                    *role = RecordRole::new(class);
-                }
-            }
-        }
-        let sources = Sources::new(reader);
-        facts.machines = sources.streams.iter().map(|source| source.machine).collect();
-        let durations = asked.has(DerivedWord::Duration).then_some(asked);
-        let mut collector = Collector {
-            facts,
-            roles,
-            durations,
-            has_groups: asked.has(DerivedWord::Cgroup) || asked.has(DerivedWord::Container),
-            ..Collector::default()
-        };
-        let to = if durations.is_some() { i64::MAX } else { range.to };
+        let mut collector = Collector::new(reader, asked);
+        collector.facts.also_about = of.is_some_and(|of| of.also_about);
+        let to = if collector.durations.is_some() { i64::MAX } else { range.to };
         let range = TimeRange { from: i64::MIN, to };
         let asked = Asked { range, selection: None };
         let timeline = Timeline::new(reader);
@@ -441,7 +417,61 @@ struct Collector<'a> {
     ended_spans: Vec<(SpanBegin, u64)>,
 }
 
-impl Collector<'_> {
+/// Collects facts about the threads of records in a pass that others make: what [`DerivedFacts::read`] finds for a filter
+/// that asks for processes and names.
+#[derive(Debug)]
+pub struct FactCollector(Collector<'static>);
+
+impl FactCollector {
+    /// Prepares for the records of these traces.
+    #[must_use]
+    pub fn new(reader: &Reader) -> FactCollector {
+        FactCollector(Collector::new(reader, &NOTHING_ASKED))
+    }
+
+    /// Takes the next record of the pass, as [`Observer::record`] does: all of them must be passed, in the order of time.
+    #[inline]
+    pub fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>) {
+        self.0.record(world, event, who, true);
+    }
+
+    /// Returns the facts, when the timeline of the pass is finished.
+    #[must_use]
+    pub fn finish(self, world: &World) -> DerivedFacts {
+        self.0.finish(world, None)
+    }
+}
+
+static NOTHING_ASKED: LazyLock<AskedWords> = LazyLock::new(AskedWords::default);
+
+impl<'a> Collector<'a> {
+    fn new(reader: &Reader, asked: &'a AskedWords) -> Collector<'a> {
+        let mut facts = DerivedFacts::default();
+        facts.fields.resize_with(reader.event_classes(), ThreadFields::default);
+        let mut roles = Vec::new();
+        roles.resize_with(reader.event_classes(), || RecordRole::Other);
+        for trace in reader.traces() {
+            let is_kernel = is_kernel(trace.schema());
+            for class in trace.event_classes() {
+                if let Some(fields) = facts.fields.get_mut(class.index()) {
+                    *fields = ThreadFields::new(class, is_kernel);
+                }
+                if let Some(role) = roles.get_mut(class.index()) {
+                    *role = RecordRole::new(class);
+                }
+            }
+        }
+        let sources = Sources::new(reader);
+        facts.machines = sources.streams.iter().map(|source| source.machine).collect();
+        Collector {
+            facts,
+            roles,
+            durations: asked.has(DerivedWord::Duration).then_some(asked),
+            has_groups: asked.has(DerivedWord::Cgroup) || asked.has(DerivedWord::Container),
+            ..Collector::default()
+        }
+    }
+
     fn keep(&mut self, place: Place, nanos: u64) {
         let all = &mut self.facts.durations;
         if all.len() < DURATIONS_MAX || all.contains_key(&place) {

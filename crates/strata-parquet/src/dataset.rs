@@ -8,10 +8,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use strata_ctf::read::Reader;
 use strata_model::EnvValue;
-use strata_sql::{Cell, Database, EventRequest, RowSink, SqlError, Tables, SCHEMA_VERSION};
+use strata_sql::{
+    temporary_folder, Cell, Database, EventRequest, RowSink, SharedTaker, SqlError, Tables,
+    SCHEMA_VERSION,
+};
 
 use crate::part::Part;
 use crate::tables::{columns, query, TABLES};
+use crate::threads::Threads;
+use crate::timeline_rows::{is_made_of_rows, TimelineRows};
 use crate::writer::{FileOrigin, TableWriter};
 
 /// The most names that are tried for the folder in which files are made.
@@ -181,6 +186,7 @@ impl Export {
         let hidden = HiddenFolder::new(&self.folder).with_context(failed)?;
         let mut written = Written { partition: partition.clone(), ..Written::default() };
         let mut made = Vec::new();
+        let mut taken = TakenRows::read(&chosen, database)?;
         for (number, (table, sorted_by)) in chosen.iter().enumerate() {
             let path = hidden.0.join(format!("{number}.parquet"));
             let file = BufWriter::new(File::create_new(&path).with_context(failed)?);
@@ -188,11 +194,15 @@ impl Export {
             let made_by = FileOrigin { version: SCHEMA_VERSION, selection };
             let mut writer =
                 TableWriter::new(file, columns(table), *sorted_by, made_by).with_context(failed)?;
-            let done =
-                match database.rows_of_events(&EventRequest::all_of(&table.name), &mut writer) {
-                    Ok(false) => database.query(&query(&table.name, *sorted_by), &mut writer),
-                    done => done.map(drop),
-                };
+            let done = match taken.as_mut().map(|rows| rows.write(table, database, &mut writer)) {
+                Some(Ok(true)) => Ok(()),
+                Some(Err(error)) => Err(error),
+                None | Some(Ok(false)) if table.is_of_events => {
+                    let all = EventRequest::all_of(&table.name);
+                    database.rows_of_events(&all, &mut writer).map(drop)
+                }
+                _ => database.query(&query(&table.name, *sorted_by), &mut writer),
+            };
             match done {
                 Ok(()) => {}
                 Err(SqlError::Output(error)) => {
@@ -214,6 +224,63 @@ impl Export {
         }
         Ok(written)
     }
+}
+
+/// Rows of the timeline's large tables, which SQLite does not have.
+struct TakenRows {
+    rows: TimelineRows,
+    threads: Threads,
+}
+
+impl TakenRows {
+    /// Reads the traces for the chosen tables. Returns `None` if they are made by queries: one of them needs rows that would
+    /// be taken.
+    fn read(
+        chosen: &[(&Tables, Option<&'static str>)],
+        database: &mut Database,
+    ) -> Result<Option<TakenRows>, SqlError> {
+        let is_known = |table: &Tables| {
+            table.is_of_events || TABLES.iter().any(|(name, _)| *name == table.name)
+        };
+        let tables = || chosen.iter().map(|(table, _)| *table);
+        let is_large = |table: &&Tables| {
+            ["calls", "states", "wakeups", "cpu_run", "spans", "files"].contains(&&*table.name)
+        };
+        if !tables().all(is_known) || !tables().filter(is_large).all(is_made_of_rows) {
+            return Ok(None);
+        }
+        let names = tables().filter(is_large).map(|table| table.name.as_str());
+        if names.clone().next().is_none() {
+            return Ok(None);
+        }
+        let Some(rows) = TimelineRows::new(names, &temporary_folder()) else { return Ok(None) };
+        let taker = SharedTaker::new(rows);
+        database.take_rows(taker.any())?;
+        let fault = || SqlError::Query("the thread of the timeline still runs".to_owned());
+        let mut rows = taker.into_inner().ok_or_else(fault)?;
+        rows.finish().map_err(temporary)?;
+        let threads = Threads::read(database)?;
+        Ok(Some(TakenRows { rows, threads }))
+    }
+
+    fn write(
+        &mut self,
+        table: &Tables,
+        database: &Database,
+        sink: &mut dyn RowSink,
+    ) -> Result<bool, SqlError> {
+        let stop = || database.is_stopped();
+        self.rows.write(&table.name, &self.threads, &stop, sink).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::Interrupted => SqlError::Stopped,
+                _ => SqlError::Output(error),
+            }
+        })
+    }
+}
+
+fn temporary(source: io::Error) -> SqlError {
+    SqlError::Temporary { folder: temporary_folder().display().to_string(), source }
 }
 
 /// Returns whether any event record is selected.

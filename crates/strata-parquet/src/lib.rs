@@ -3,8 +3,12 @@
 //! ```text
 //! DIR/TABLE/date=2026-11-29/host=NAME/trace=ID/part-0.parquet
 //!
-//! Database (strata-sql) ── rows ── TableWriter: a row group in memory ── file under a hidden name ── rename
+//! Database (strata-sql) ─┬─ rows of queries and of events ─────────────────────┬─ TableWriter: a row group in memory
+//!                        └─ pass for the timeline ── TimelineRows ── sorted rows ┘    └─ file under a hidden name ── rename
 //! ```
+//!
+//! Event records, and the timeline's tables that may be large, do not go through SQLite: nothing of them is asked but all of it.
+//! `timeline_rows` takes those rows in the pass that fills SQLite's tables, sorts them in files, and joins the names of threads.
 //!
 //! [`Export`] is one trace and one dataset. The partition is made of the trace: its date, its host, and its identity, so that an
 //! export that is repeated meets its own files and no others, and replaces them if that was asked for. A file appears when it is complete, by a rename; readers of the
@@ -21,10 +25,15 @@
 
 mod column;
 mod dataset;
+mod file_sums;
+mod kept_values;
 mod part;
+mod sorted_rows;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod threads;
+mod timeline_rows;
 mod writer;
 
 pub use dataset::{Export, Written};

@@ -9,7 +9,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Statement};
 use strata_analyze::stats;
 use strata_ctf::read::{Reader, TimeRange};
-use strata_export::sql::{empty_timeline, TimelineNames};
+use strata_export::sql::{empty_timeline, SharedTaker, TakenTable, TimelineNames};
 
 use crate::catalog::{text, Column, EventTable};
 use crate::choice::{Choice, Options};
@@ -40,6 +40,8 @@ struct Needs {
     /// Set if a statement reads numbers of rows; shared with the tables.
     reads_numbers: Arc<AtomicBool>,
     refused: Mutex<Option<String>>,
+    /// True if somebody else has the rows of the tables that can be taken.
+    are_taken: AtomicBool,
 }
 
 impl Needs {
@@ -62,6 +64,12 @@ impl Needs {
                 let name = table_name.to_ascii_lowercase();
                 let is_main =
                     context.database_name.is_none_or(|of| of.eq_ignore_ascii_case("main"));
+                let is_taken = || TakenTable::ALL.iter().any(|table| table.name() == name);
+                if is_main && self.are_taken.load(Ordering::Relaxed) && is_taken() {
+                    let text = format!("{name}, whose rows were taken,");
+                    self.refused.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+                    return Authorization::Deny;
+                }
                 if name == "event_counts" {
                     self.needed.fetch_or(COUNTS, Ordering::Relaxed);
                 } else if name == span_join::NAME || is_main && TimelineNames::has_table(&name) {
@@ -269,7 +277,7 @@ impl Database {
         self.needs.take_refused();
         self.shared.cache.begin_query();
         self.look(text)?;
-        self.compute()?;
+        self.compute(None)?;
         let mut statements = Batch::new(&self.connection, text);
         while let Some(mut statement) = statements.next().map_err(|error| self.failed(&error))? {
             self.bind(&mut statement)?;
@@ -354,6 +362,26 @@ impl Database {
         Ok(true)
     }
 
+    /// Reads the traces for the tables of the timeline, of which `taker` gets the rows of some. Those tables are then not in the
+    /// database: a query that names one is refused.
+    ///
+    /// # Errors
+    /// It was stopped, `taker` or the temporary database has failed, or a query has had these tables before.
+    pub fn take_rows(&mut self, taker: SharedTaker) -> Result<(), SqlError> {
+        if self.has & TIMELINE != 0 {
+            return Err(SqlError::Query("the tables of the timeline are there already".to_owned()));
+        }
+        self.needs.needed.store(TIMELINE, Ordering::Relaxed);
+        self.needs.are_taken.store(true, Ordering::Relaxed);
+        self.compute(Some(taker))
+    }
+
+    /// Returns true if the user has asked to stop.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        (self.shared.stop)()
+    }
+
     /// Prepares all statements, so that the authorizer reports what they need, and checks their parameters.
     fn look(&self, text: &str) -> Result<(), SqlError> {
         let mut statements = Batch::new(&self.connection, text);
@@ -378,7 +406,7 @@ impl Database {
     }
 
     /// Computes the parts that the statements need and that do not exist yet.
-    fn compute(&mut self) -> Result<(), SqlError> {
+    fn compute(&mut self, taker: Option<SharedTaker>) -> Result<(), SqlError> {
         let missing = self.needs.needed.load(Ordering::Relaxed) & !self.has;
         let counted = match (missing | self.has) & COUNTS {
             0 => None,
@@ -386,7 +414,7 @@ impl Database {
             _ => Some(self.count()?),
         };
         if missing & TIMELINE != 0 {
-            let connection = timeline_tables::timeline(&self.shared)?;
+            let connection = timeline_tables::timeline(&self.shared, taker)?;
             let made = prepare(&connection, &self.shared, &self.symbols, counted.as_ref())
                 .and_then(|()| guard(&connection, &self.shared, &self.needs));
             made.map_err(|error| self.failed(&error))?;

@@ -53,5 +53,6 @@ pub use row_sink::{Cell, EventRows, EventValue, RowSink};
 pub use shared_data::{Remark, StopCheck};
 pub use strata_analyze::counters::CounterRule;
 pub use strata_analyze::debug_info::SourceOptions;
-pub use strata_export::sql::SCHEMA_VERSION;
+pub use strata_export::sql::{RowTaker, SharedTaker, TakenTable, SCHEMA_VERSION};
 pub use strata_timeline::PairRule;
+pub use timeline_tables::temporary_folder;

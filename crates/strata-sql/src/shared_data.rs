@@ -115,6 +115,19 @@ impl Shared {
         (file << PLACE_BITS | event.bit()) as i64
     }
 
+    /// Returns who made each record, and the names of threads over time. The first call reads the traces. Returns
+    /// `None` if the user has stopped it.
+    pub(crate) fn facts(&self) -> Option<Arc<DerivedFacts>> {
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            let asked = AskedWords::default();
+            let stop = || (self.stop)();
+            let facts = DerivedFacts::read(&self.reader, &asked, None, TimeRange::ALL, &stop);
+            *known = facts.map(Arc::new);
+        }
+        known.clone()
+    }
+
     /// Tells the user, once, that the present query reads the traces again and again.
     pub(crate) fn tell_of_scans(&self) {
         let Some(scans) = self.cache.scans_to_tell() else { return };
@@ -128,16 +141,14 @@ impl Shared {
         }
     }
 
-    /// Returns who made each record, and the names of threads over time. The first call reads the traces. Returns
-    /// `None` if the user has stopped it.
-    pub(crate) fn facts(&self) -> Option<Arc<DerivedFacts>> {
+    /// Returns true if nobody has asked for [`Shared::facts`] yet.
+    pub(crate) fn lacks_facts(&self) -> bool {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Keeps facts that another pass over all records has found.
+    pub(crate) fn set_facts(&self, facts: DerivedFacts) {
         let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.is_none() {
-            let asked = AskedWords::default();
-            let stop = || (self.stop)();
-            let facts = DerivedFacts::read(&self.reader, &asked, None, TimeRange::ALL, &stop);
-            *known = facts.map(Arc::new);
-        }
-        known.clone()
+        known.get_or_insert_with(|| Arc::new(facts));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::{Connection, OpenFlags};
 use strata_ctf::read::{Message, TimeRange};
-use strata_export::sql::{of_event_table, Exporter, Options};
+use strata_export::sql::{of_event_table, Exporter, Options, SharedTaker};
 
 use crate::error::SqlError;
 use crate::shared_data::Shared;
@@ -53,21 +53,27 @@ impl TemporaryFolder {
     }
 }
 
-fn base() -> PathBuf {
+/// Returns the folder for temporary files.
+#[must_use]
+pub fn temporary_folder() -> PathBuf {
     let named = VARIABLES.iter().filter_map(std::env::var_os).find(|folder| !folder.is_empty());
     named.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
 }
 
-/// Reads the traces, and opens a database of their timeline. Its file has no name any more.
-pub(crate) fn timeline(shared: &Arc<Shared>) -> Result<Connection, SqlError> {
-    let base = base();
+/// Reads the traces, and opens a database of their timeline. Its file has no name any more. `taker` gets the rows of some
+/// tables, which are then not in the database.
+pub(crate) fn timeline(
+    shared: &Arc<Shared>,
+    taker: Option<SharedTaker>,
+) -> Result<Connection, SqlError> {
+    let base = temporary_folder();
     let in_folder = |source: io::Error| match source.kind() {
         io::ErrorKind::Interrupted => SqlError::Stopped,
         _ => SqlError::Temporary { folder: base.display().to_string(), source },
     };
     let folder = TemporaryFolder::new(&base).map_err(in_folder)?;
     let path = folder.0.join("timeline");
-    write(shared, &path).map_err(in_folder)?;
+    write(shared, &path, taker).map_err(in_folder)?;
     let opened = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
@@ -86,7 +92,9 @@ pub(crate) fn timeline(shared: &Arc<Shared>) -> Result<Connection, SqlError> {
     opened().map_err(|error: rusqlite::Error| in_folder(io::Error::other(error)))
 }
 
-fn write(shared: &Arc<Shared>, path: &Path) -> io::Result<()> {
+fn write(shared: &Arc<Shared>, path: &Path, taker: Option<SharedTaker>) -> io::Result<()> {
+    // Event records are to follow, if somebody takes rows: who made them, the same pass finds, if it is over all records.
+    let has_facts = taker.is_some() && shared.choice.range.to == i64::MAX && shared.lacks_facts();
     let options = Options {
         range: shared.choice.range,
         events: false,
@@ -95,7 +103,10 @@ fn write(shared: &Arc<Shared>, path: &Path) -> io::Result<()> {
         names: shared.names.clone(),
     };
     let stop = Arc::clone(&shared.stop);
-    let mut exporter = Exporter::new(&shared.reader, path, &options, move || stop())?;
+    let mut exporter = Exporter::with_taker(&shared.reader, path, &options, taker, move || stop())?;
+    if has_facts {
+        exporter.collect_facts();
+    }
     let mut selection = shared.choice.selection.clone();
     // What was so before the time that is asked for is known from earlier records.
     let range = TimeRange { from: i64::MIN, to: shared.choice.range.to };
@@ -137,7 +148,11 @@ fn write(shared: &Arc<Shared>, path: &Path) -> io::Result<()> {
             Err(io::Error::from(io::ErrorKind::Interrupted))
         }
         ControlFlow::Continue(()) => {
-            shared.findings.summary(&exporter.finish(false)?);
+            let (summary, facts) = exporter.finish_with_facts(false)?;
+            shared.findings.summary(&summary);
+            if let Some(facts) = facts {
+                shared.set_facts(facts);
+            }
             Ok(())
         }
     }

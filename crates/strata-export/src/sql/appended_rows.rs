@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::batch::{Batch, SqlCell};
 use super::pages::{EntryFile, IndexColumns, IndexGroups, PageFile, Record, TableTree};
+use super::row_taker::{pass, SharedTaker, TakenTable};
 use super::schema::{InsertStatement, SqlTable, INDEXES, TABLES};
 
 /// Changes to waits that have rows, in their order: ended by a timer, or by a request. The table is removed again.
@@ -158,19 +159,36 @@ impl AppendedRows {
         })
     }
 
-    /// Appends the rows of a batch. Adds the statements that change all rows to `changes`.
+    /// Appends the rows of a batch, but for those that `taker` takes. Adds the statements that change all rows to `changes`.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written.
+    /// Returns an error if the file cannot be written, or `taker` has failed.
     pub(super) fn add(
         &mut self,
         batch: &Batch,
+        taker: Option<&SharedTaker>,
         changes: &mut Vec<InsertStatement>,
     ) -> io::Result<()> {
+        let mut taker = taker.map(SharedTaker::lock);
         let mut rest = &*batch.cells;
         for &statement in &batch.rows {
             let (cells, others) = rest.split_at(statement.cells().min(rest.len()));
             rest = others;
+            if let Some(taker) = taker.as_deref_mut() {
+                match (statement, cells) {
+                    (InsertStatement::TimedOut, [SqlCell::Integer(wait)]) => {
+                        taker.timed_out(*wait)?;
+                        continue;
+                    }
+                    // No view of states has the request.
+                    (InsertStatement::WaitedFor, _) => continue,
+                    _ => {}
+                }
+                if let Some(table) = TakenTable::of(statement) {
+                    pass(taker, table, cells, batch)?;
+                    continue;
+                }
+            }
             match (statement, cells) {
                 (InsertStatement::TimedOut, [wait]) => {
                     self.row(TABLES.len(), &[*wait, SqlCell::Null], &batch.text)?;

@@ -12,12 +12,14 @@ use strata_text::json::quoted;
 use strata_timeline::{is_kernel, Sources, Timeline};
 
 use super::batch::SqlCell;
+use super::row_taker::SharedTaker;
 use super::rows::Rows;
 use super::schema::InsertStatement;
 use super::stacks::StackRows;
 use super::writer::DatabaseWriter;
 use strata_analyze::counters::{self, CounterRule};
 use strata_analyze::debug_info::{KernelFunctions, SourceOptions};
+use strata_analyze::derived_facts::{DerivedFacts, FactCollector};
 use strata_timeline::first_steps;
 use strata_timeline::span_roles;
 use strata_timeline::PairRule;
@@ -96,6 +98,20 @@ impl<'r> Exporter<'r> {
         options: &Options,
         stopped: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Exporter<'r>> {
+        Exporter::with_taker(reader, path, options, None, stopped)
+    }
+
+    /// Begins a database as [`new`](Self::new) does. `taker` gets the rows of some tables, which are then not in the database.
+    ///
+    /// # Errors
+    /// Those of `new`.
+    pub fn with_taker(
+        reader: &'r Reader,
+        path: &Path,
+        options: &Options,
+        taker: Option<SharedTaker>,
+        stopped: impl FnMut() -> bool + Send + 'static,
+    ) -> io::Result<Exporter<'r>> {
         let (roles, counters_left_out) = counters::roles(reader, &options.counters);
         let mut timeline =
             Timeline::with_spans(reader, span_roles(reader, &options.pairs)).with_counters(roles);
@@ -117,12 +133,17 @@ impl<'r> Exporter<'r> {
             discarded: 0,
             packets: 0,
             counters_left_out,
-            writer: DatabaseWriter::new(path, Box::new(stopped))?,
+            writer: DatabaseWriter::new(path, taker, Box::new(stopped))?,
         };
         for damage in reader.damage().iter().filter(|damage| !damage.is_note()) {
             exporter.damaged(damage);
         }
         Ok(exporter)
+    }
+
+    /// Collects who made each record, for [`finish_with_facts`](Self::finish_with_facts). All records of the traces must be passed.
+    pub fn collect_facts(&mut self) {
+        self.rows.facts = Some(FactCollector::new(self.reader));
     }
 
     /// Takes the next event record. `selected` says whether it is to be a row.
@@ -202,7 +223,18 @@ impl<'r> Exporter<'r> {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or [`io::ErrorKind::Interrupted`] if it was stopped.
-    pub fn finish(mut self, is_cut: bool) -> io::Result<Summary> {
+    pub fn finish(self, is_cut: bool) -> io::Result<Summary> {
+        self.finish_with_facts(is_cut).map(|(summary, _)| summary)
+    }
+
+    /// Completes the database as [`finish`](Self::finish) does. Returns the facts as well, if these are collected.
+    ///
+    /// # Errors
+    /// Those of `finish`.
+    pub fn finish_with_facts(
+        mut self,
+        is_cut: bool,
+    ) -> io::Result<(Summary, Option<DerivedFacts>)> {
         // What was so at the last record still is, up to the end of the time.
         let to = Some(self.rows.range.to).filter(|&to| to < i64::MAX && !is_cut);
         if let (Some(to), Some(span)) = (to, self.reader.span()) {
@@ -216,7 +248,8 @@ impl<'r> Exporter<'r> {
         self.rows.batch.is_last = true;
         self.hand_over()?;
         let world = self.timeline.world();
-        Ok(Summary {
+        let facts = self.rows.facts.take().map(|facts| facts.finish(world));
+        let summary = Summary {
             events: self.parts.iter().map(|part| part.records).sum(),
             bytes: self.path.metadata()?.len(),
             discarded: self.discarded,
@@ -229,7 +262,8 @@ impl<'r> Exporter<'r> {
                 .timeline
                 .counters_left_out()
                 .saturating_add(self.counters_left_out),
-        })
+        };
+        Ok((summary, facts))
     }
 
     /// Adds the rows about the traces.

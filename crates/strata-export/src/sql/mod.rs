@@ -28,6 +28,7 @@ mod exporter;
 mod json_field;
 mod locks;
 mod pages;
+mod row_taker;
 mod rows;
 mod schema;
 mod stacks;
@@ -40,4 +41,5 @@ mod writer_tests;
 
 pub use exporter::{Exporter, Options, Summary};
 pub use json_field::{field_json, record_json};
+pub use row_taker::{RowTaker, SharedTaker, TakenTable, TakenValue};
 pub use schema::{empty_timeline, of_event_table, TimelineNames, VERSION as SCHEMA_VERSION};

@@ -14,6 +14,7 @@ use super::schema::InsertStatement;
 use super::stacks::StackRows;
 use super::text::{self, address, named};
 use strata_analyze::debug_info::{functions_json, KernelFunctions};
+use strata_analyze::derived_facts::FactCollector;
 use strata_analyze::reports::files::{kind_name, object_of};
 use strata_analyze::reports::irq::{kind, name_of, number_of};
 use strata_analyze::reports::lock_waits::LockWaitFinder;
@@ -56,6 +57,8 @@ pub(super) struct Rows {
     stacks: Option<StackRows>,
     /// The kernel's functions, if records have addresses of them.
     functions: Option<KernelFunctions>,
+    /// Collects who made each record.
+    pub facts: Option<FactCollector>,
 }
 
 /// Returns the cell for a thread.
@@ -98,6 +101,7 @@ impl Rows {
             locks: LockWaitFinder::new(range),
             stacks,
             functions,
+            facts: None,
         }
     }
 
@@ -192,6 +196,9 @@ impl Observer for Rows {
     const RECORDS: bool = true;
 
     fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>, selected: bool) {
+        if let Some(facts) = &mut self.facts {
+            facts.record(world, event, who);
+        }
         let is_asked_for = selected && event.time().is_none_or(|time| self.range.contains(time));
         if let Some(stacks) = &mut self.stacks {
             stacks.record(&mut self.batch, world, event, who, is_asked_for);

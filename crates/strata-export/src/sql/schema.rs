@@ -619,8 +619,13 @@ impl InsertStatement {
                      AND own.address BETWEEN lock_wait.address - {before} AND lock_wait.address)"
                 )
             }
-            _ => TABLES.get(self as usize).map(SqlTable::insert).unwrap_or_default(),
+            _ => self.table().map(SqlTable::insert).unwrap_or_default(),
         }
+    }
+
+    /// Returns the table to which the statement adds a row; `None` if it changes rows.
+    pub(super) fn table(self) -> Option<&'static SqlTable> {
+        TABLES.get(self as usize)
     }
 
     /// Returns the number of cells that the statement takes.
@@ -633,7 +638,7 @@ impl InsertStatement {
             | InsertStatement::NameLockProcesses
             | InsertStatement::IndexLocks
             | InsertStatement::LeaveOutFutexes => 0,
-            _ => TABLES.get(self as usize).map_or(0, |table| table.columns.len()),
+            _ => self.table().map_or(0, |table| table.columns.len()),
         }
     }
 }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::appended_rows::{AppendedRows, CHANGES};
 use super::batch::Batch;
 use super::pages::PAGE;
+use super::row_taker::SharedTaker;
 use super::schema::{InsertStatement, SqlTable, INDEXES, TABLES, VERSION, VIEWS};
 
 /// The number of SQLite's instructions after which `stopped` is called again: some milliseconds.
@@ -37,16 +38,20 @@ pub(super) struct DatabaseWriter {
 }
 
 impl DatabaseWriter {
-    /// Begins a database in a file that is empty or does not exist.
+    /// Begins a database in a file that is empty or does not exist. `taker` gets the rows of some tables in its place.
     ///
     /// # Errors
     /// Returns an error if the file's folder cannot be found, or no thread can be started.
-    pub(super) fn new(path: &Path, stopped: Stopped) -> io::Result<DatabaseWriter> {
+    pub(super) fn new(
+        path: &Path,
+        taker: Option<SharedTaker>,
+        stopped: Stopped,
+    ) -> io::Result<DatabaseWriter> {
         let path = real(path)?;
         let (batches, to_write) = sync_channel(WAITING);
         let (to_fill, written) = sync_channel(WAITING + 2);
         let write = move || {
-            let made = make(&path, &to_write, &to_fill, stopped);
+            let made = make(&path, &to_write, &to_fill, taker.as_ref(), stopped);
             made.map_err(|error| of_system(&path, error))
         };
         let thread = thread::Builder::new().name("database".to_owned()).spawn(write)?;
@@ -133,6 +138,7 @@ fn make(
     path: &Path,
     batches: &Receiver<Batch>,
     to_fill: &SyncSender<Batch>,
+    taker: Option<&SharedTaker>,
     mut stopped: Stopped,
 ) -> Result<(), WriteError> {
     let connection = open(path)?;
@@ -155,7 +161,7 @@ fn make(
             return Err(io::Error::from(io::ErrorKind::Interrupted).into());
         }
         is_whole |= batch.is_last;
-        rows.add(&batch, &mut changes)?;
+        rows.add(&batch, taker, &mut changes)?;
         batch.clear();
         // Without room, the batch is freed.
         let _ = to_fill.try_send(batch);

@@ -181,7 +181,7 @@ fn random_rows_are_as_sqlite_inserts_them_and_their_indexes_are_in_order() {
         let wanted = inserted(&batches);
         let hand = Hand::new();
         let path = hand.0.join("rows.sqlite");
-        let mut writer = DatabaseWriter::new(&path, Box::new(|| false)).unwrap();
+        let mut writer = DatabaseWriter::new(&path, None, Box::new(|| false)).unwrap();
         for batch in batches {
             writer.write(batch).unwrap();
         }
@@ -235,7 +235,7 @@ fn row_behind_a_later_one_or_without_a_value_is_refused() {
     let write = |cells: &[[SqlCell; 2]]| {
         let hand = Hand::new();
         let path = hand.0.join("rows.sqlite");
-        let mut writer = DatabaseWriter::new(&path, Box::new(|| false)).unwrap();
+        let mut writer = DatabaseWriter::new(&path, None, Box::new(|| false)).unwrap();
         let mut batch = Batch { is_last: true, ..Batch::default() };
         cells.iter().for_each(|cells| batch.row(InsertStatement::Machine, cells));
         writer.write(batch).map_err(|error| error.to_string())
