@@ -25,6 +25,7 @@
 
 mod column;
 mod dataset;
+mod dictionary;
 mod file_sums;
 mod kept_values;
 mod part;

@@ -33,6 +33,11 @@ impl TableColumn {
             && ["time_ns", "begin_ns", "end_ns"].contains(&self.name.as_str())
     }
 
+    /// Returns true if values mostly repeat, so that they are written by their numbers in a dictionary.
+    pub(crate) fn has_dictionary(&self) -> bool {
+        matches!(self.kind, Kind::Integer | Kind::Text) && !self.has_other_values_in_each_row()
+    }
+
     /// Returns true if engines can leave out parts of a file by the column's least and greatest value. Of JSON and call
     /// stacks, these say nothing.
     pub(crate) fn is_compared(&self) -> bool {

@@ -11,7 +11,7 @@ use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
-use strata_sql::{Cell, RowSink};
+use strata_sql::{Cell, EventRows, RowSink};
 
 use crate::column::{ColumnBuffer, DECIMAL_BYTES};
 use crate::tables::{Kind, TableColumn};
@@ -103,7 +103,7 @@ impl<W: Write + Send> TableWriter<W> {
             .set_key_value_metadata(Some(metadata));
         for column in &columns {
             let path = ColumnPath::from(column.name.as_str());
-            if column.has_other_values_in_each_row() {
+            if column.has_dictionary() || column.has_other_values_in_each_row() {
                 properties = properties.set_column_dictionary_enabled(path.clone(), false);
             }
             if !column.is_compared() {
@@ -113,7 +113,7 @@ impl<W: Write + Send> TableWriter<W> {
         }
         let file = SerializedFileWriter::new(to, schema, Arc::new(properties.build()))
             .map_err(of_parquet)?;
-        let buffers = columns.iter().map(|column| ColumnBuffer::new(column.kind)).collect();
+        let buffers = columns.iter().map(ColumnBuffer::new).collect();
         Ok(TableWriter { columns, buffers, file, rows: 0, bytes: 0, written: 0 })
     }
 
@@ -141,14 +141,45 @@ impl<W: Write + Send> TableWriter<W> {
         }
     }
 
+    /// Adds rows of event records.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    fn push_events(&mut self, rows: &EventRows<'_>) -> io::Result<()> {
+        let mut first = 0;
+        while first < rows.rows() {
+            let count = (ROWS - self.rows).min(rows.rows() - first);
+            for (index, (buffer, column)) in self.buffers.iter_mut().zip(&self.columns).enumerate()
+            {
+                if !buffer.push_events(rows, index, first, count) {
+                    return Err(io::Error::other(format!(
+                        "column '{}' is of type {:?}, and a row has a value of another one",
+                        column.name, column.kind
+                    )));
+                }
+            }
+            first += count;
+            self.rows += count;
+            self.written += count as u64;
+            self.bytes = self.buffers.iter().map(ColumnBuffer::size).sum();
+            if self.rows >= ROWS || self.bytes >= BYTES {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         if self.rows == 0 {
             return Ok(());
         }
+        let schema = self.file.schema_descr();
+        let descriptions: Vec<_> = schema.columns().to_vec();
         let mut group = self.file.next_row_group().map_err(of_parquet)?;
-        for buffer in &mut self.buffers {
-            let Some(column) = group.next_column().map_err(of_parquet)? else { break };
-            buffer.write(column).map_err(of_parquet)?;
+        for ((buffer, column), descr) in
+            self.buffers.iter_mut().zip(&self.columns).zip(&descriptions)
+        {
+            buffer.write(&mut group, descr, column.is_compared()).map_err(of_parquet)?;
         }
         group.close().map_err(of_parquet)?;
         self.rows = 0;
@@ -188,6 +219,10 @@ impl<W: Write + Send> RowSink for TableWriter<W> {
 
     fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<ControlFlow<()>> {
         self.push(cells).map(|()| ControlFlow::Continue(()))
+    }
+
+    fn event_rows(&mut self, rows: &mut EventRows<'_>) -> io::Result<ControlFlow<()>> {
+        self.push_events(rows).map(|()| ControlFlow::Continue(()))
     }
 
     fn end(&mut self) -> io::Result<()> {
