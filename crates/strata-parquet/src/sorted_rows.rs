@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Size of the rows above which they go to the file \[byte\].
-const RUN_BYTES: usize = 16 << 20;
+const RUN_BYTES: usize = if cfg!(test) { 4 << 10 } else { 16 << 20 };
 /// Memory for reading all runs, and the least piece of one \[byte\].
 const PIECES_BYTES: usize = 16 << 20;
 const PIECE_BYTES: usize = 16 << 10;

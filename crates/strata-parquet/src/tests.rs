@@ -1,9 +1,19 @@
-//! Tests of values that are written and read again.
+//! Tests of values that are written and read again, and of rows that are taken from the pass for the timeline.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
 
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
-use strata_sql::Cell;
+use strata_ctf::read::Reader;
+use strata_sql::{Cell, Database, Options, RowSink, SharedTaker};
 
+use crate::tables::query;
+use crate::threads::Threads;
+use crate::timeline_rows::{is_made_of_rows, TimelineRows};
 use crate::{FileOrigin, Kind, TableColumn, TableWriter};
 
 fn origin(version: u32, selection: Option<&str>) -> FileOrigin<'_> {
@@ -117,4 +127,127 @@ fn values_that_engines_compare_have_statistics_and_times_no_dictionary() {
         rows[2999].clone().into_columns().into_iter().map(|(_, field)| field).collect();
     assert_eq!(last[0], Field::Long(2999));
     assert_eq!(last[2], Field::Str("{\"n\":2999}".to_owned()));
+}
+
+/// The golden trace, in a folder that goes with the test.
+struct Golden(PathBuf);
+
+impl Golden {
+    fn new() -> Golden {
+        let folder = std::env::temp_dir().join(format!("strata-golden-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let golden = Golden(folder);
+        let archive =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/waits-and-jobs.tar.xz");
+        let done = Command::new("tar").arg("-C").arg(&golden.0).args(["-xJf", archive]).status();
+        assert!(done.unwrap().success(), "tar and xz unpack the trace");
+        golden
+    }
+
+    fn database(&self) -> Database {
+        let options = Options {
+            pairs: vec!["pool:job_begin=pool:job_end:id".parse().unwrap()],
+            ..Options::default()
+        };
+        let reader = Reader::open(&[self.0.join("waits-and-jobs")]).unwrap();
+        Database::with_options(reader, options, Arc::new(|| false)).unwrap()
+    }
+}
+
+impl Drop for Golden {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Rows as texts, each behind the value of its first column.
+#[derive(Default)]
+struct Lines(Vec<(String, String)>);
+
+impl RowSink for Lines {
+    fn columns(&mut self, _: &[&str]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<ControlFlow<()>> {
+        self.0.push((format!("{:?}", cells[0]), format!("{cells:?}")));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_that_are_taken_from_the_pass_are_those_of_queries() {
+    let golden = Golden::new();
+    let sorted = [
+        ("calls", Some("begin_ns")),
+        ("states", Some("begin_ns")),
+        ("wakeups", Some("time_ns")),
+        ("cpu_run", Some("begin_ns")),
+        ("spans", Some("begin_ns")),
+        ("files", None),
+    ];
+    let mut queried = golden.database();
+    let all = queried.tables().unwrap();
+    for (name, _) in sorted {
+        let table = all.iter().find(|table| table.name == name).unwrap();
+        assert!(is_made_of_rows(table), "the columns of '{name}' have changed: change SHAPES");
+    }
+    let mut taken = golden.database();
+    let names = sorted.iter().map(|(name, _)| *name);
+    let taker = SharedTaker::new(TimelineRows::new(names, &std::env::temp_dir()).unwrap());
+    taken.take_rows(taker.any()).unwrap();
+    let mut rows = taker.into_inner().unwrap();
+    rows.finish().unwrap();
+    let threads = Threads::read(&mut taken).unwrap();
+    for (name, sorted_by) in sorted {
+        let mut direct = Lines::default();
+        assert!(rows.write(name, &threads, &|| false, &mut direct).unwrap(), "{name}");
+        let mut wanted = Lines::default();
+        queried.query(&query(name, sorted_by), &mut wanted).unwrap();
+        assert!(!wanted.0.is_empty(), "{name}");
+        let keys = |lines: &Lines| lines.0.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        if sorted_by.is_some() && name != "cpu_run" {
+            assert!(keys(&direct) == keys(&wanted), "the order of '{name}'");
+        }
+        // Rows of one time are in any order.
+        direct.0.sort();
+        wanted.0.sort();
+        for (row, other) in direct.0.iter().zip(&wanted.0) {
+            assert_eq!(row.1, other.1, "{name}");
+        }
+        assert_eq!(direct.0.len(), wanted.0.len(), "{name}");
+        assert!(!rows.write(name, &threads, &|| false, &mut direct).unwrap(), "twice '{name}'");
+    }
+    // What was taken is not there any more, and nobody is told that it is empty.
+    let refused = taken.query("SELECT count(*) FROM calls", &mut Lines::default());
+    assert!(refused.unwrap_err().to_string().contains("whose rows were taken"));
+    assert!(queried.take_rows(SharedTaker::new(rows).any()).is_err());
+}
+
+#[test]
+fn a_column_with_too_many_values_for_a_dictionary_is_written_without_one() {
+    let columns = vec![column("n", Kind::Integer), column("t", Kind::Text)];
+    let mut writer = TableWriter::new(Vec::new(), columns, None, origin(1, None)).unwrap();
+    let count = 70_000;
+    let text = |number: i64| if number % 9 == 0 { None } else { Some(format!("text {number}")) };
+    for number in 0..count {
+        let text = text(number);
+        let text = text.as_deref().map_or(Cell::Null, |text| Cell::Text(text.as_bytes()));
+        writer.push(&[Cell::Integer(number * 3), text]).unwrap();
+    }
+    let (bytes, _) = writer.finish().unwrap();
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let mut number = 0;
+    for row in reader.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        let found: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
+        let text = text(number).map_or(Field::Null, Field::Str);
+        assert_eq!(found, [&Field::Long(number * 3), &text], "{number}");
+        number += 1;
+    }
+    assert_eq!(number, count);
 }
