@@ -170,6 +170,73 @@ pub struct DerivedFacts {
     also_about: bool,
 }
 
+/// The thread that made a record: what [`DerivedFacts::value`](DerivedValues::value) says of it, found once.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordThread<'d> {
+    /// It is unknown.
+    Unknown,
+    /// The idle thread of a CPU, with its name.
+    Idle(Option<&'d [u8]>),
+    /// Another thread.
+    Known(KnownThread<'d>),
+}
+
+/// A thread, at the time of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownThread<'d> {
+    facts: &'d DerivedFacts,
+    thread: &'d ThreadFacts,
+    time: i64,
+}
+
+impl<'d> RecordThread<'d> {
+    /// Returns the number of the process.
+    #[must_use]
+    pub fn pid(&self) -> Option<i64> {
+        match self {
+            RecordThread::Unknown => None,
+            RecordThread::Idle(_) => Some(0),
+            RecordThread::Known(known) => known.thread.pid,
+        }
+    }
+
+    /// Returns the number of the thread.
+    #[must_use]
+    pub fn tid(&self) -> Option<i64> {
+        match self {
+            RecordThread::Unknown => None,
+            RecordThread::Idle(_) => Some(0),
+            RecordThread::Known(known) => Some(known.thread.tid),
+        }
+    }
+
+    /// Returns the name of the thread.
+    #[must_use]
+    pub fn name(&self) -> Option<&'d [u8]> {
+        let name = match self {
+            RecordThread::Unknown => None,
+            RecordThread::Idle(name) => return *name,
+            RecordThread::Known(known) => known.facts.name(known.thread, known.time),
+        };
+        name.filter(|name| !name.is_empty())
+    }
+
+    /// Returns the name of the process.
+    #[must_use]
+    pub fn process_name(&self) -> Option<&'d [u8]> {
+        let name = match self {
+            RecordThread::Unknown => None,
+            RecordThread::Idle(_) => Some(&b"idle"[..]),
+            RecordThread::Known(KnownThread { facts, thread, time }) => {
+                let home = usize::try_from(thread.home).ok();
+                let home = home.and_then(|home| facts.threads.get(home));
+                home.and_then(|home| facts.name(home, *time))
+            }
+        };
+        name.filter(|name| !name.is_empty())
+    }
+}
+
 /// A filter that is compiled for traces, with what had to be read of these before.
 #[derive(Clone, Debug)]
 pub struct BoundSelection {
@@ -248,6 +315,26 @@ impl DerivedFacts {
         let key = self.fields.get(event.class().index())?.key(event);
         let who = at(self.makers.get(&key)?, event.time().unwrap_or(i64::MAX))?;
         self.threads.get(usize::try_from(who).ok()?)
+    }
+
+    /// Returns the thread of a record, for who asks for several of its names and numbers.
+    #[inline]
+    #[must_use]
+    pub fn thread_of<'d>(&'d self, event: &Event<'_>) -> RecordThread<'d> {
+        let fields = self.fields.get(event.class().index());
+        let Some(key) = fields.map(|fields| fields.key(event)) else {
+            return RecordThread::Unknown;
+        };
+        if matches!(key, RecordKey::Thread(_, 0)) {
+            let cpu = event.packet().cpu.and_then(|cpu| usize::try_from(cpu).ok());
+            let name = cpu.and_then(|cpu| self.idle.get(cpu)).map(|name| &**name);
+            return RecordThread::Idle(name);
+        }
+        let time = event.time().unwrap_or(i64::MAX);
+        let who = self.makers.get(&key).and_then(|all| at(all, time));
+        let thread = who.and_then(|who| self.threads.get(usize::try_from(who).ok()?));
+        let known = |thread| RecordThread::Known(KnownThread { facts: self, thread, time });
+        thread.map_or(RecordThread::Unknown, known)
     }
 
     /// Returns the name that a record's process has at the record's time; `None` if it is unknown.

@@ -139,6 +139,8 @@ impl ColumnBuffer {
     ) -> bool {
         let bytes = rows.bytes();
         let part = |from: u32, to: u32| bytes.get(from as usize..to as usize).unwrap_or_default();
+        // The last text, and its number: rows share the bytes of names.
+        let mut last = (0, 0, None);
         rows.column(column).skip(first).take(count).all(|value| {
             let pushed = match value {
                 EventValue::Null => {
@@ -152,7 +154,20 @@ impl ColumnBuffer {
                     self.push_name(class as usize, name)
                 }
                 EventValue::Text(from, to) if self.kind == Kind::Text => {
-                    self.push_number(part(from, to), true).is_some()
+                    match (&mut self.values, last) {
+                        (Values::Numbers(numbers), (before, end, Some(number)))
+                            if (before, end) == (from, to) =>
+                        {
+                            numbers.push(number);
+                            self.levels.push(1);
+                            true
+                        }
+                        _ => {
+                            let pushed = self.push_number(part(from, to), true);
+                            last = (from, to, pushed.map(|(_, number)| number));
+                            pushed.is_some()
+                        }
+                    }
                 }
                 _ => false,
             };

@@ -13,11 +13,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use strata_analyze::debug_info::{functions_json, KernelFunctions};
-use strata_analyze::derived_facts::DerivedFacts;
-use strata_ctf::read::{
-    DerivedValue, DerivedValues as _, DerivedWord, Event, Events, Message, Scope, Selection, Slice,
-    Stream, TimeRange, Value,
-};
+use strata_analyze::derived_facts::{DerivedFacts, RecordThread};
+use strata_ctf::read::{Event, Events, Message, Scope, Selection, Slice, Stream, TimeRange, Value};
 use strata_export::sql::{field_json, record_json};
 
 use crate::catalog::{ColumnField, EventTable, Source};
@@ -378,6 +375,40 @@ struct RowMaker<'w> {
     facts: Option<Arc<DerivedFacts>>,
     functions: Option<KernelFunctions>,
     selection: Option<Selection>,
+    names: LastNames,
+}
+
+/// The last text of a column in a batch, whose bytes the next row shares if it has the same.
+#[derive(Debug, Default)]
+struct LastText {
+    /// The text, as the facts have it.
+    address: usize,
+    length: usize,
+    cell: Option<ScanCell>,
+}
+
+impl LastText {
+    #[inline]
+    fn cell(&mut self, text: Option<&[u8]>, batch: &mut RowBatch) -> ScanCell {
+        let Some(text) = text else { return ScanCell::Null };
+        let (address, length) = (text.as_ptr().addr(), text.len());
+        match self.cell {
+            // Texts of facts do not change while they are read.
+            Some(cell) if self.address == address && self.length == length => cell,
+            _ => {
+                let cell = batch.text(text);
+                *self = LastText { address, length, cell: Some(cell) };
+                cell
+            }
+        }
+    }
+}
+
+/// The last names of threads and processes in a batch.
+#[derive(Debug, Default)]
+struct LastNames {
+    thread: LastText,
+    process: LastText,
 }
 
 impl<'w> RowMaker<'w> {
@@ -395,7 +426,8 @@ impl<'w> RowMaker<'w> {
             false => None,
         };
         let selection = shared.choice.selection.clone();
-        Some(RowMaker { shared, request, table, facts, functions, selection })
+        let names = LastNames::default();
+        Some(RowMaker { shared, request, table, facts, functions, selection, names })
     }
 
     /// Returns whether the query and the database have this record.
@@ -409,8 +441,14 @@ impl<'w> RowMaker<'w> {
 
     #[inline]
     fn row(&mut self, event: &Event<'_>, batch: &mut RowBatch) {
-        let RowMaker { table, functions, .. } = self;
-        let facts = self.facts.as_deref();
+        let RowMaker { table, functions, names, .. } = self;
+        let thread = match &self.facts {
+            Some(facts) => facts.thread_of(event),
+            None => RecordThread::Unknown,
+        };
+        if batch.rows == 0 {
+            *names = LastNames::default();
+        }
         for &source in &self.request.columns {
             let cell = match source {
                 Source::Time => event.time().map_or(ScanCell::Null, ScanCell::Integer),
@@ -445,13 +483,10 @@ impl<'w> RowMaker<'w> {
                         None => ScanCell::Null,
                     }
                 }
-                Source::Pid => derived(batch, facts, event, DerivedWord::Pid),
-                Source::Tid => derived(batch, facts, event, DerivedWord::Tid),
-                Source::Thread => derived(batch, facts, event, DerivedWord::Comm),
-                Source::Process => match facts.and_then(|facts| facts.process_name(event)) {
-                    Some(name) => batch.text(name),
-                    None => ScanCell::Null,
-                },
+                Source::Pid => thread.pid().map_or(ScanCell::Null, ScanCell::Integer),
+                Source::Tid => thread.tid().map_or(ScanCell::Null, ScanCell::Integer),
+                Source::Thread => names.thread.cell(thread.name(), batch),
+                Source::Process => names.process.cell(thread.process_name(), batch),
             };
             batch.cells.push(cell);
         }
@@ -468,19 +503,6 @@ fn unsigned(batch: &mut RowBatch, value: u64) -> ScanCell {
     match i64::try_from(value) {
         Ok(value) => ScanCell::Integer(value),
         Err(_) => batch.text(value.to_string().as_bytes()),
-    }
-}
-
-fn derived(
-    batch: &mut RowBatch,
-    facts: Option<&DerivedFacts>,
-    event: &Event<'_>,
-    word: DerivedWord,
-) -> ScanCell {
-    match facts.and_then(|facts| facts.value(word, event)) {
-        Some(DerivedValue::Integer(value)) => ScanCell::Integer(value),
-        Some(DerivedValue::Text(text)) => batch.text(text),
-        None => ScanCell::Null,
     }
 }
 
