@@ -435,7 +435,7 @@ KINDS = {
 }
 # The others, which take most of the time, are tried by `make nightly`.
 DAILY = (
-    inlined, blocks, symbols, sparse, compressed, forks, changed_forks, places, threads, stacks, waits, units, links, bombs,
+    inlined, blocks, symbols, sparse, compressed, forks, changed_forks, threads, stacks, units, links, bombs,
 )
 SIZES = 10000, 20000
 # What these have read again and again costs time and no memory, up to the limit of steps for each command that asks for

@@ -394,7 +394,7 @@ mod tests {
     fn malicious_text_that_entries_share_costs_steps_for_each_of_them_and_is_bounded() {
         let listed = |table: &UnwindTable| table.make_index(&table.section()).0.len();
         let rule = |table: &UnwindTable| table.rule(1600, &mut UnwindContext::new());
-        let table = sharing(60_000, 1000, 1 << 27);
+        let table = sharing(6_000, 1000, 1 << 27);
         assert_eq!(listed(&table), 1000);
         assert!(rule(&table).is_some_and(|rule| rule.is_signal && !rule.is_outermost));
         assert!(table.budget.remarks().is_empty());

@@ -48,10 +48,10 @@ fn a_unit_costs_a_step_for_each_attribute_also_with_a_table_that_is_kept() {
 
 #[test]
 fn a_table_that_is_too_large_or_damaged_costs_its_bytes_for_each_unit() {
-    let large = [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(1 << 20), &[0, 0, 0]].concat();
+    let large = [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(1 << 17), &[0, 0, 0]].concat();
     // It ends within a number.
     let damaged = [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(1000), &[0x80]].concat();
-    for (table, steps) in [(large, 10 << 20), (damaged, 20_000)] {
+    for (table, steps) in [(large, 10 << 17), (damaged, 20_000)] {
         let sections = [(SectionId::DebugAbbrev, table.as_slice())];
         assert_eq!(units_within(1 << 30, &[1], &sections), UNITS);
         assert!(units_within(steps, &[1], &sections) < UNITS / 4);

@@ -797,7 +797,7 @@ fn malicious_scribbling_over_the_memory_never_stops_the_tracer() {
     fake.add(&Described::new("app", "patched", 3), 0, &[site; 3]);
     let whole: Vec<Vec<u8>> =
         AREAS.iter().map(|(begin, bytes)| fake.copy(*begin, *bytes)).collect();
-    for round in 0..5000 {
+    for round in 0..1200 {
         for ((begin, _), bytes) in AREAS.iter().zip(&whole) {
             fake.put(*begin, bytes);
         }
@@ -812,7 +812,7 @@ fn malicious_scribbling_over_the_memory_never_stops_the_tracer() {
     }
     eprintln!("{outcomes:?}");
     // Not all at the first look: each stage is reached, and each is disturbed.
-    assert!(outcomes.len() >= 4 && outcomes["none"] > 50, "{outcomes:?}");
+    assert!(outcomes.len() >= 4 && outcomes["none"] > 10, "{outcomes:?}");
 }
 
 fn scribble(fake: &Fake, mut random: Random, pause: usize, done: &std::sync::atomic::AtomicBool) {
