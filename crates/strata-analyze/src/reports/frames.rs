@@ -40,7 +40,8 @@ pub struct Frames {
     bytes: usize,
     source: Source,
     version: u64,
-    known: HashMap<(i64, u64), FrameId>,
+    /// By process, address, and whether that is a return address: code without a name is called by the address itself.
+    known: HashMap<(i64, u64, bool), FrameId>,
     /// The functions that are inlined at addresses, the innermost first. Addresses without such functions are absent.
     inlined: HashMap<(i64, u64), Box<[FrameId]>>,
 }
@@ -123,7 +124,8 @@ impl Frames {
     /// Returns the frame at an address of a process. `is_caller` says that `address` is a return address.
     pub fn user(&mut self, pid: i64, address: u64, is_caller: bool) -> FrameId {
         let at = address.saturating_sub(u64::from(is_caller));
-        if let Some(&id) = self.known.get(&(pid, at)) {
+        let key = (pid, address, is_caller);
+        if let Some(&id) = self.known.get(&key) {
             return id;
         }
         let name = match is_caller && self.source.is_outside(pid, at) {
@@ -134,7 +136,7 @@ impl Frames {
         if self.known.len() >= KNOWN_MAX {
             self.forget();
         }
-        self.known.insert((pid, at), id);
+        self.known.insert(key, id);
         let place = self.source.place_of(pid, at).filter(|place| !place.inlined.is_empty());
         if let Some(place) = place {
             let names = place.inlined.iter().map(|it| String::from_utf8_lossy(&it.function));
@@ -161,7 +163,7 @@ impl Frames {
 
     /// Returns the call site before a return address of a process, with its line: `main at shop.c:12`.
     pub fn site(&mut self, pid: i64, address: u64) -> FrameId {
-        let key = (-1 - pid, address);
+        let key = (-1 - pid, address, true);
         if let Some(&id) = self.known.get(&key) {
             return id;
         }
@@ -190,7 +192,7 @@ impl Frames {
         let at = address.saturating_sub(u64::from(is_caller));
         // No process has the kernel's addresses.
         let trace = i64::try_from(event.stream().trace().index()).unwrap_or(i64::MAX);
-        let key = (i64::MIN.saturating_add(trace), at);
+        let key = (i64::MIN.saturating_add(trace), address, is_caller);
         if let Some(&id) = self.known.get(&key) {
             return id;
         }
@@ -464,6 +466,21 @@ impl Visit for StackAddresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_without_a_name_has_its_own_address_whichever_came_first() {
+        let all = [(0, false), (1, true), (0, true), (7, true), (6, false), (8, true)];
+        let forward: Vec<usize> = (0..all.len()).collect();
+        let backward: Vec<usize> = forward.iter().rev().copied().collect();
+        for order in [forward, backward] {
+            let mut frames = Frames::new(Source::default());
+            for index in order {
+                let (address, is_caller) = all[index];
+                let frame = frames.user(42, address, is_caller);
+                assert_eq!(frames.name(frame), format!("{address:#x}"), "{is_caller}");
+            }
+        }
+    }
 
     #[test]
     fn unnamed_code_has_the_name_of_its_file_also_once_that_is_removed() {
