@@ -340,12 +340,7 @@ impl DerivedFacts {
     /// Returns the name that a record's process has at the record's time; `None` if it is unknown.
     #[must_use]
     pub fn process_name(&self, event: &Event<'_>) -> Option<&[u8]> {
-        if self.is_idle(event) {
-            return Some(b"idle");
-        }
-        let home = usize::try_from(self.maker(event)?.home).ok()?;
-        let name = self.name(self.threads.get(home)?, event.time().unwrap_or(i64::MAX))?;
-        Some(name).filter(|name| !name.is_empty())
+        self.thread_of(event).process_name()
     }
 
     fn is_idle(&self, event: &Event<'_>) -> bool {
@@ -365,17 +360,6 @@ impl DerivedFacts {
             thread.is_some_and(|thread| thread.is_wanted)
         };
         fields.about.iter().filter_map(|field| event.integer(field)).any(is_wanted)
-    }
-
-    fn idle(&self, word: DerivedWord, event: &Event<'_>) -> Option<DerivedValue<'_>> {
-        match word {
-            DerivedWord::Pid | DerivedWord::Tid => Some(DerivedValue::Integer(0)),
-            DerivedWord::Comm => {
-                let cpu = usize::try_from(event.packet().cpu?).ok()?;
-                self.idle.get(cpu).map(|name| DerivedValue::Text(name))
-            }
-            _ => None,
-        }
     }
 
     fn name(&self, thread: &ThreadFacts, time: i64) -> Option<&[u8]> {
@@ -404,17 +388,18 @@ impl DerivedValues for DerivedFacts {
             let nanos = self.durations.get(&place(event))?;
             return i64::try_from(*nanos).ok().map(DerivedValue::Integer);
         }
-        if self.is_idle(event) {
-            return self.idle(word, event);
-        }
-        let thread = self.maker(event)?;
+        let thread = self.thread_of(event);
+        let group = || match thread {
+            RecordThread::Known(known) => self.group(known.thread, event),
+            RecordThread::Unknown | RecordThread::Idle(_) => None,
+        };
         let text = |text: &'d [u8]| Some(DerivedValue::Text(text)).filter(|_| !text.is_empty());
         match word {
-            DerivedWord::Tid => Some(DerivedValue::Integer(thread.tid)),
-            DerivedWord::Pid => thread.pid.map(DerivedValue::Integer),
-            DerivedWord::Comm => text(self.name(thread, event.time().unwrap_or(i64::MAX))?),
-            DerivedWord::Cgroup => text(&self.group(thread, event)?.path),
-            DerivedWord::Container => text(&self.group(thread, event)?.container),
+            DerivedWord::Tid => thread.tid().map(DerivedValue::Integer),
+            DerivedWord::Pid => thread.pid().map(DerivedValue::Integer),
+            DerivedWord::Comm => text(thread.name()?),
+            DerivedWord::Cgroup => text(&group()?.path),
+            DerivedWord::Container => text(&group()?.container),
             DerivedWord::Duration => None,
         }
     }
