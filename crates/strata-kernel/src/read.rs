@@ -9,6 +9,7 @@
 //!   └─ jit_dump            the form of the latter
 //! statedump            /proc and /sys: what existed before the first event
 //! container_name       the container of a process, from its control group
+//! pod_name             the pod of Kubernetes of that container, from files of containerd and CRI-O
 //! ```
 //!
 //! Their results are records with LTTng's names and fields, so that a reader needs one decoder for all, and each
@@ -26,4 +27,5 @@ pub(crate) mod jit_dump;
 pub mod jit_names;
 pub mod mapped_code;
 pub(crate) mod perf_ring;
+pub(crate) mod pod_name;
 pub mod statedump;

@@ -24,6 +24,19 @@ pub enum By {
     Name,
     /// A row has all processes of a container, or of a unit or control group.
     Container,
+    /// A row has all processes of a pod of Kubernetes.
+    Pod,
+}
+
+impl By {
+    /// Returns what the processes of a row have in common.
+    fn common(self) -> Common {
+        match self {
+            By::Container => Common::Container,
+            By::Pod => Common::Pod,
+            _ => Common::Name,
+        }
+    }
 }
 
 /// A time range, divided into columns of one width.
@@ -149,9 +162,9 @@ impl CpuCounter {
     /// Returns the report, with rows of threads that `is_wanted` accepts.
     #[must_use]
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> CpuReport {
-        let common = if by == By::Container { Common::Container } else { Common::Name };
+        let common = by.common();
         let (mut rows, mut programs) = (HashMap::<ThreadId, Row>::new(), Programs::by(common));
-        let is_grouped = matches!(by, By::Name | By::Container);
+        let is_grouped = matches!(by, By::Name | By::Container | By::Pod);
         let is_in = |thread| thread != ThreadId::IDLE && is_wanted(&Label::thread(world, thread));
         let of = |thread| if by == By::Process { world.process_of(thread) } else { thread };
         let mut sizes = vec![0_u64; world.threads.iter().count() + 1];
@@ -170,7 +183,7 @@ impl CpuCounter {
                 (None, _) => (ThreadId::IDLE, limit.label()),
                 (Some(process), By::Process) => (process, Label::process(world, thread)),
                 (Some(_), By::Thread) => (thread, Label::thread(world, thread)),
-                (Some(_), By::Name | By::Container) => {
+                (Some(_), By::Name | By::Container | By::Pod) => {
                     (programs.of(world, thread), Label::default())
                 }
             };

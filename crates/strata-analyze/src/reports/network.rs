@@ -78,6 +78,19 @@ pub enum By {
     Name,
     /// A row has all connections of all processes of a container, or of a unit or control group.
     Container,
+    /// A row has all connections of all processes of a pod of Kubernetes.
+    Pod,
+}
+
+impl By {
+    /// Returns what the processes of a row have in common.
+    fn common(self) -> Common {
+        match self {
+            By::Container => Common::Container,
+            By::Pod => Common::Pod,
+            _ => Common::Name,
+        }
+    }
 }
 
 /// The end of a connection from which it was asked for.
@@ -710,7 +723,7 @@ impl NetworkCounter {
         }
         let who = of.who.map(|who| world.process_of(who));
         let (role, peer) = match self.by {
-            By::Process | By::Name | By::Container => (Role::Unknown, None),
+            By::Process | By::Name | By::Container | By::Pod => (Role::Unknown, None),
             By::Peer => (of.role, peer_of(&of)),
             By::Connection => (of.role, of.peer.map(Peer::Address)),
         };
@@ -737,9 +750,7 @@ impl NetworkCounter {
         for (_, of) in known {
             self.finish_one(world, of);
         }
-        let is_container = self.by == By::Container;
-        let common = if is_container { Common::Container } else { Common::Name };
-        let mut programs = Programs::by(common);
+        let mut programs = Programs::by(self.by.common());
         let mut rows: HashMap<RowKey, Row> = HashMap::new();
         for (key, (of, sums)) in self.rows {
             let label = key.who.map(|who| Label::process(world, who)).unwrap_or_default();
@@ -748,7 +759,7 @@ impl NetworkCounter {
             }
             self.report.all.merge(&sums);
             let who = match self.by {
-                By::Name | By::Container => key.who.map(|who| programs.of(world, who)),
+                By::Name | By::Container | By::Pod => key.who.map(|who| programs.of(world, who)),
                 _ => key.who,
             };
             let row = rows.entry(RowKey { who, ..key }).or_default();
@@ -760,7 +771,7 @@ impl NetworkCounter {
                 (row.local, row.fate, row.begin) = (of.local, Some(of.fate), of.began);
             }
         }
-        if matches!(self.by, By::Name | By::Container) {
+        if matches!(self.by, By::Name | By::Container | By::Pod) {
             for (key, row) in &mut rows {
                 row.label = key.who.map(|who| programs.label(world, who)).unwrap_or_default();
             }

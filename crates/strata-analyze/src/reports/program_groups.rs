@@ -1,4 +1,4 @@
-//! Groups processes of one program or of one container, which share a row of a report.
+//! Groups processes of one program, container or pod, which share a row of a report.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,6 +7,8 @@ use strata_timeline::{ThreadId, World};
 
 /// The row of processes of which no record says where they are, such as threads of the kernel.
 const UNKNOWN: &str = "no container known";
+/// The rows of processes in no pod, and of those of which no record says where they are.
+const NO_POD: [&str; 2] = ["no pod", "no pod known"];
 
 /// What processes that share a row have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(super) enum Common {
     Name,
     /// The [container](World::container), or what else their control group is for.
     Container,
+    /// The [pod](World::pod) of Kubernetes.
+    Pod,
 }
 
 impl Common {
@@ -26,11 +30,17 @@ impl Common {
                 let name = world.container(thread).map(|name| world.names.text(name));
                 name.unwrap_or_else(|| UNKNOWN.to_owned())
             }
+            Common::Pod => {
+                let [none, unknown] = NO_POD;
+                let or = if world.container(thread).is_some() { none } else { unknown };
+                let name = world.pod(thread).map(|name| world.names.text(name));
+                name.unwrap_or_else(|| or.to_owned())
+            }
         }
     }
 }
 
-/// Processes by name or container. All processes of one on a machine share a row of a report.
+/// Processes by name, container or pod. All processes of one on a machine share a row of a report.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     common: Common,
@@ -59,7 +69,7 @@ impl Programs {
     /// Returns the label of all processes for which `first` stands: without a number if they are several.
     pub(super) fn label(&self, world: &World, first: ThreadId) -> Label {
         let label = Label::process(world, first);
-        if self.common == Common::Container {
+        if self.common != Common::Name {
             let process = self.common.text(world, first);
             let processes = self.all.get(&first).map_or(1, HashSet::len);
             let program = String::new();

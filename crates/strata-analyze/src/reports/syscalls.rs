@@ -30,6 +30,19 @@ pub enum By {
     Program,
     /// A row has one call in all processes of a container, or of a unit or control group.
     Container,
+    /// A row has one call in all processes of a pod of Kubernetes.
+    Pod,
+}
+
+impl By {
+    /// Returns what the processes of a row have in common.
+    fn common(self) -> Common {
+        match self {
+            By::Container => Common::Container,
+            By::Pod => Common::Pod,
+            _ => Common::Name,
+        }
+    }
 }
 
 /// The system calls of one name.
@@ -168,7 +181,7 @@ impl SyscallCounter {
     ) -> Syscalls {
         let is_of = |thread| is_wanted.is_none_or(|is| is(&Label::thread(world, thread)));
         let mut rows: HashMap<(Option<ThreadId>, CallId), Row> = HashMap::new();
-        let common = if by == By::Container { Common::Container } else { Common::Name };
+        let common = by.common();
         let (mut all, mut of_nobody, mut programs) = (Row::default(), 0, Programs::by(common));
         for (thread, call, counted) in self.counted {
             match thread {
@@ -183,7 +196,9 @@ impl SyscallCounter {
                 By::Process => thread.map(|thread| world.process_of(thread)),
                 By::Thread => thread,
                 By::Name => None,
-                By::Program | By::Container => thread.map(|thread| programs.of(world, thread)),
+                By::Program | By::Container | By::Pod => {
+                    thread.map(|thread| programs.of(world, thread))
+                }
             };
             all.merge(&counted);
             let row = rows.entry((key, call)).or_default();
@@ -197,7 +212,7 @@ impl SyscallCounter {
                 };
             }
         }
-        if matches!(by, By::Program | By::Container) {
+        if matches!(by, By::Program | By::Container | By::Pod) {
             for ((first, _), row) in &mut rows {
                 let label = first.map(|first| programs.label(world, first));
                 row.label = label.unwrap_or_default();

@@ -38,7 +38,7 @@ pub struct CpuFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process, for each thread, for all processes of a name, or for each container
+    /// A row for each process, for each thread, for all processes of a name, for each container or pod
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
@@ -65,6 +65,8 @@ enum ByFlag {
     /// One row for each container, systemd unit or control group
     #[value(aliases = ["unit", "cgroup"])]
     Container,
+    /// One row for each pod of Kubernetes
+    Pod,
 }
 
 /// Makes the report, and returns the exit status.
@@ -88,6 +90,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
         ByFlag::Container => By::Container,
+        ByFlag::Pod => By::Pod,
     };
     let wanted = whose.of(world);
     let (counter, power) = counter;
@@ -209,6 +212,7 @@ fn rows(rows: &[Row], columns: &Columns, whole: u64, by: ByFlag) -> Table {
         ByFlag::Thread => "thread",
         ByFlag::Name => "program",
         ByFlag::Container => "container",
+        ByFlag::Pod => "pod",
     };
     let table = strata_report::Columns::new()
         .both(what, "", Unit::Label, |row: &Row| Value::label(&row.label))

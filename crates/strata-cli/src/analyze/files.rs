@@ -76,6 +76,8 @@ enum ByFlag {
     /// One row for each container, systemd unit or control group
     #[value(aliases = ["unit", "cgroup"])]
     Container,
+    /// One row for each pod of Kubernetes
+    Pod,
     /// One row for each path, over all processes
     Path,
     /// Disks, kinds of sockets, pipes
@@ -95,6 +97,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Name => By::Name,
         ByFlag::Container => By::Container,
+        ByFlag::Pod => By::Pod,
         ByFlag::Path => By::Path,
         ByFlag::Device => By::Device,
     };
@@ -155,6 +158,7 @@ fn document(report: &FilesReport, made: &Made, flags: &FilesFlags) -> Document {
         ByFlag::Process => ("process", "", "calls"),
         ByFlag::Name => ("program", "", "calls"),
         ByFlag::Container => ("container", "", "calls"),
+        ByFlag::Pod => ("pod", "", "calls"),
         ByFlag::Path => ("", "file", "calls"),
         ByFlag::Device => ("", "device", "count"),
     };

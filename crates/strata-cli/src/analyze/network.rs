@@ -49,7 +49,7 @@ pub struct NetworkFlags {
     #[command(flatten)]
     common: CommonFlags,
 
-    /// A row for each process and peer, for each connection, for each process, for each name, or for each container
+    /// A row for each process and peer, for each connection, for each process, for each name, for each container or pod
     #[arg(long, value_enum, default_value_t)]
     by: ByFlag,
 
@@ -77,6 +77,8 @@ enum ByFlag {
     /// One row for each container, systemd unit or control group
     #[value(aliases = ["unit", "cgroup"])]
     Container,
+    /// One row for each pod of Kubernetes
+    Pod,
 }
 
 /// Makes the report, and returns the exit status.
@@ -89,6 +91,7 @@ pub fn run(flags: &NetworkFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Name => By::Name,
         ByFlag::Container => By::Container,
+        ByFlag::Pod => By::Pod,
     };
     let connections = NetworkCounter::new(range, by, whose.kept(flags.slowest, SLOWEST_MAX));
     let mut counter = (connections, FileCounter::new(range, 0));
@@ -185,6 +188,7 @@ fn rows(report: &NetworkReport, flags: &NetworkFlags) -> strata_report::Table {
         match flags.by {
             ByFlag::Name => "program",
             ByFlag::Container => "container",
+            ByFlag::Pod => "pod",
             ByFlag::Peer | ByFlag::Connection | ByFlag::Process => "process",
         },
         Unit::Label,

@@ -63,6 +63,8 @@ enum ByFlag {
     /// One row for each container, systemd unit or control group
     #[value(aliases = ["unit", "cgroup"])]
     Container,
+    /// One row for each pod of Kubernetes
+    Pod,
 }
 
 /// Makes the report, and returns the exit status.
@@ -78,6 +80,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
         ByFlag::Container => By::Container,
+        ByFlag::Pod => By::Pod,
         ByFlag::Program => By::Program,
     };
     let world = made.passed.timeline.world();
@@ -142,6 +145,7 @@ fn document(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFla
         ByFlag::Name => "",
         ByFlag::Program => "program",
         ByFlag::Container => "container",
+        ByFlag::Pod => "pod",
     };
     let columns = Columns::new()
         .shown(whose, Unit::Label, |row: &Row| match flags.by {

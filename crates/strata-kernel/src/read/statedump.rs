@@ -164,7 +164,8 @@ impl DumpWriter<'_> {
         if !process.group.is_empty() {
             let record = self.begin(DumpRecordKind::ProcessCgroup).u32s(&[process.pid as u32]);
             let record = record.text(&process.group).u64s(&[process.group_id]);
-            record.text(container_of(&process.group).as_bytes());
+            let record = record.text(container_of(&process.group).as_bytes());
+            record.text(process.pod.as_bytes());
         }
     }
 

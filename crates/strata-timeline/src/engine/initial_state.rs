@@ -33,21 +33,21 @@ impl Engine {
         self.world.name_interrupt(spot.machine, number, &name);
     }
 
-    /// Takes the control group of a process, and the container of that, from a state dump or a move.
+    /// Takes the control group of a process, and the container and the pod of that, from a state dump or a move.
     pub(super) fn grouped<O: Observer>(
         &mut self,
         spot: &Spot,
         process: i64,
-        [path, container]: [RecordText<'_>; 2],
+        texts: [RecordText<'_>; 3],
         (number, is_move): (Option<i64>, bool),
         seen: &mut O,
     ) {
         let Some(who) = self.thread(spot.machine, process, seen) else { return };
-        let (path, container) = (path.bytes(), container.bytes());
-        let (path, container) = (path.unwrap_or_default(), container.unwrap_or_default());
+        let [path, container, pod] = texts.map(|text| text.bytes().unwrap_or_default());
         let from = if is_move { spot.time } else { i64::MIN };
         let machine = spot.machine;
-        let said = Statement { machine, path: &path, container: &container, number, from };
+        let said =
+            Statement { machine, path: &path, container: &container, pod: &pod, number, from };
         self.world.group(who, &said);
     }
 

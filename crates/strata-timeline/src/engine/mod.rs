@@ -174,8 +174,9 @@ impl Engine {
                 let thread = self.thread(spot.machine, tid, seen);
                 return thread.into_iter().for_each(|thread| self.name(thread, name));
             }
-            Fact::Group { process, path, container, number, is_move } => {
-                return self.grouped(spot, process, [path, container], (number, is_move), seen);
+            Fact::Group { process, path, container, pod, number, is_move } => {
+                let texts = [path, container, pod];
+                return self.grouped(spot, process, texts, (number, is_move), seen);
             }
             Fact::Whose => return self.whose(spot, seen),
             Fact::Program { tid, process, name } => {

@@ -206,6 +206,7 @@ enum BindingKind {
         process: FieldRef,
         path: FieldRef,
         container: Option<FieldRef>,
+        pod: Option<FieldRef>,
         number: Option<FieldRef>,
         is_move: bool,
     },
@@ -589,11 +590,12 @@ impl Binding {
             BindingKind::Named { tid, name } => {
                 Fact::Named { tid: number(tid)?, name: RecordText::Of(event, name) }
             }
-            BindingKind::Group { process, path, container, number: of_group, is_move } => {
+            BindingKind::Group { process, path, container, pod, number: of_group, is_move } => {
                 Fact::Group {
                     process: number(process)?,
                     path: RecordText::Of(event, path),
                     container: text(container),
+                    pod: text(pod),
                     number: of_group.as_ref().and_then(|field| event.integer(field)),
                     is_move: *is_move,
                 }
@@ -804,6 +806,7 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             process: find("pid")?,
             path: find("path")?,
             container: find("container"),
+            pod: find("pod"),
             number: find("cgroup_id"),
             is_move: false,
         },
@@ -811,6 +814,7 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<BindingKind> {
             process: find("pid")?,
             path: find("dst_path")?,
             container: None,
+            pod: None,
             number: find("dst_id"),
             is_move: true,
         },

@@ -562,6 +562,8 @@ pub(crate) enum Fact<'a> {
         path: RecordText<'a>,
         /// The container for which the group is; empty if it is for none, or the record does not say.
         container: RecordText<'a>,
+        /// The name of the pod of Kubernetes for which the group is; empty if it is for none, or the record does not say.
+        pod: RecordText<'a>,
         /// The number of the group, if the record has it.
         number: Option<i64>,
         is_move: bool,

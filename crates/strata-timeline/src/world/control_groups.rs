@@ -37,6 +37,8 @@ pub struct ControlGroup {
     pub container: Box<[u8]>,
     /// What people know it by: the container, the systemd unit, or the last folder of the path.
     pub shown: Name,
+    /// The pod of Kubernetes for which it is: its name, or its number. `None` if it is for none.
+    pub pod: Option<Name>,
 }
 
 /// The index of a group in [`ControlGroups::all`].
@@ -48,6 +50,8 @@ pub(crate) struct Statement<'r> {
     pub(crate) machine: u8,
     pub(crate) path: &'r [u8],
     pub(crate) container: &'r [u8],
+    /// The name of the pod of Kubernetes; empty if it is in none, or the record does not say.
+    pub(crate) pod: &'r [u8],
     /// The number of the group, if the record has it.
     pub(crate) number: Option<i64>,
     /// From when on the process is there \[ns since 1970\]; [`i64::MIN`] in a state dump.
@@ -128,7 +132,8 @@ impl ControlGroups {
             }
         }
         // The path is there twice.
-        let bytes = self.bytes.saturating_add(2 * path.len()).saturating_add(said.container.len());
+        let texts = said.container.len().saturating_add(said.pod.len());
+        let bytes = self.bytes.saturating_add(2 * path.len()).saturating_add(texts);
         if self.all.len() >= GROUPS_MAX || bytes > BYTES_MAX {
             return None;
         }
@@ -136,7 +141,13 @@ impl ControlGroups {
         self.bytes = bytes;
         let shown = if said.container.is_empty() { unit_of(path) } else { said.container };
         let shown = name(shown);
-        self.all.push(ControlGroup { path: path.into(), container: said.container.into(), shown });
+        let pod = match (said.pod.is_empty(), pod_in(path)) {
+            (true, None) => None,
+            (true, Some(number)) => Some(name(&number)),
+            (false, _) => Some(name(said.pod)),
+        };
+        let (path_kept, container) = (path.into(), said.container.into());
+        self.all.push(ControlGroup { path: path_kept, container, shown, pod });
         self.by_path.insert(key, index);
         Some(index)
     }
@@ -163,6 +174,28 @@ fn unit_of(path: &[u8]) -> &[u8] {
     unit.unwrap_or(b"/")
 }
 
+/// Returns the number of the pod of Kubernetes in a control group's path: `pod-` and its UID. The folder is called so with one driver of the
+/// kubelet (`/kubepods/burstable/podUID`), and with the other it is a slice of systemd, whose UID has `_` for `-`
+/// (`kubepods-burstable-podUID.slice`).
+fn pod_in(path: &[u8]) -> Option<Vec<u8>> {
+    let mut is_within = false;
+    let mut found = None;
+    for part in path.split(|&byte| byte == b'/') {
+        is_within |= part.windows(8).any(|text| text == b"kubepods");
+        let name = part.strip_suffix(b".slice").unwrap_or(part);
+        let at = name.windows(3).rposition(|text| text == b"pod");
+        let uid = at.and_then(|at| name.get(at + 3..)).unwrap_or_default();
+        // Of pods that the kubelet has from a file it is a hash without `-`.
+        let is_uid = matches!(uid.len(), 32 | 36)
+            && uid.iter().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'_'));
+        if is_within && is_uid {
+            let uid = uid.iter().map(|&byte| if byte == b'_' { b'-' } else { byte });
+            found = Some(b"pod-".iter().copied().chain(uid).collect());
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +204,7 @@ mod tests {
 
     fn said<'r>(path: &'r str, container: &'r str, from: i64) -> Statement<'r> {
         let (path, container) = (path.as_bytes(), container.as_bytes());
-        Statement { machine: 0, path, container, number: None, from }
+        Statement { machine: 0, path, container, pod: b"", number: None, from }
     }
 
     fn process(world: &mut World, tid: i32, parent: Option<ThreadId>, born: i64) -> ThreadId {
@@ -186,6 +219,30 @@ mod tests {
         let group = world.control_group(process, time);
         let group = group.map(|group| world.control_groups.all()[group as usize].shown);
         group.map_or_else(|| "nowhere".to_owned(), |name| world.names.text(name))
+    }
+
+    #[test]
+    fn pod_in_a_path_is_that_of_either_driver_of_the_kubelet_and_of_nothing_else() {
+        let uid = "0f1e2d3c-0123-4567-89ab-cdef01234567";
+        let slice = uid.replace('-', "_");
+        for path in [
+            format!("/kubepods/burstable/pod{uid}/{}", "a".repeat(64)),
+            format!("/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{slice}.slice/crio-a.scope"),
+            format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{slice}.slice"),
+        ] {
+            assert_eq!(pod_in(path.as_bytes()).unwrap(), format!("pod-{uid}").into_bytes(), "{path}");
+        }
+        let of_a_file = format!("/kubepods/pod{}", "ab".repeat(16));
+        assert_eq!(pod_in(of_a_file.as_bytes()).unwrap().len(), 4 + 32);
+        for path in [
+            format!("/user.slice/pod{uid}"),
+            format!("/kubepods/pod{uid}0"),
+            "/kubepods.slice".to_owned(),
+            "/kubepods/podx".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(pod_in(path.as_bytes()), None, "{path}");
+        }
     }
 
     #[test]

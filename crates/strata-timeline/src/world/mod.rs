@@ -334,6 +334,14 @@ impl World {
         self.control_groups.all().get(group as usize).map(|group| group.shown)
     }
 
+    /// Returns the pod of Kubernetes in which a thread's process is at the end: its name, or its number if no record has the name.
+    /// `None`: it is in none, or no record says where it is.
+    #[must_use]
+    pub fn pod(&self, thread: ThreadId) -> Option<Name> {
+        let group = self.control_group(thread, i64::MAX)?;
+        self.control_groups.all().get(group as usize)?.pod
+    }
+
     pub(crate) fn opened(&self, thread: ThreadId, descriptor: i32) -> Option<OpenedFor> {
         self.descriptors.get(self.table(thread)?, descriptor)
     }

@@ -13,13 +13,17 @@ const EVENTS: [(&str, &str); 5] = [
         "string prev_comm; u32 prev_tid; i64 prev_state; string next_comm; u32 next_tid;",
     ),
     ("lttng_statedump_process_state", "u32 tid; u32 pid; u32 ppid; string name;"),
-    ("lttng_statedump_process_cgroup", "u32 pid; string path; string container;"),
+    ("lttng_statedump_process_cgroup", "u32 pid; string path; string container; string pod;"),
     ("sched_process_fork", "u32 parent_tid; u32 child_tid; u32 child_pid; string child_comm;"),
     ("cgroup_attach_task", "u32 pid; string dst_path;"),
 ];
 
 /// Returns the rows of a recording in which each of these threads runs for 10 ns in turn.
 fn rows(records: Vec<(u8, u64, Vec<V>)>, turns: &[u32]) -> Vec<(String, usize, u64)> {
+    rows_by(By::Container, records, turns)
+}
+
+fn rows_by(by: By, records: Vec<(u8, u64, Vec<V>)>, turns: &[u32]) -> Vec<(String, usize, u64)> {
     let mut records = records;
     let mut prev = 0;
     for (at, next) in turns.iter().chain([&0]).enumerate() {
@@ -34,7 +38,7 @@ fn rows(records: Vec<(u8, u64, Vec<V>)>, turns: &[u32]) -> Vec<(String, usize, u
     let reader = hand.trace("k", &text, &[Packets::new(0).packet(&records)]).reader();
     let mut counter = CpuCounter::new(TimeRange::ALL, 1);
     let passed = pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
-    let report = counter.finish(passed.timeline.world(), By::Container, &|_| true);
+    let report = counter.finish(passed.timeline.world(), by, &|_| true);
     let row = |row: &crate::reports::cpu::Row| {
         (row.label.process.clone(), row.label.processes, row.running)
     };
@@ -46,7 +50,39 @@ fn there(tid: u32, parent: u32) -> (u8, u64, Vec<V>) {
 }
 
 fn group(pid: u32, path: &'static str, container: &'static str) -> (u8, u64, Vec<V>) {
-    (2, 2, vec![U32(1), U32(pid), Text(path), Text(container)])
+    in_pod(pid, path, container, "")
+}
+
+fn in_pod(
+    pid: u32,
+    path: &'static str,
+    container: &'static str,
+    pod: &'static str,
+) -> (u8, u64, Vec<V>) {
+    (2, 2, vec![U32(1), U32(pid), Text(path), Text(container), Text(pod)])
+}
+
+#[test]
+fn containers_of_a_pod_share_a_row_with_its_name_or_else_its_number() {
+    let records = vec![
+        there(5, 1),
+        there(6, 1),
+        there(7, 1),
+        there(8, 1),
+        there(9, 1),
+        in_pod(5, "/kubepods/poda/1", "111111111111", "shop/web"),
+        in_pod(6, "/kubepods/poda/2", "222222222222", "shop/web"),
+        group(7, "/kubepods/burstable/pod0f1e2d3c-0123-4567-89ab-cdef01234567/3", "333333333333"),
+        group(8, "/system.slice/ssh.service", ""),
+    ];
+    let found = rows_by(By::Pod, records, &[5, 6, 7, 8, 9, 5]);
+    let wanted = [
+        ("shop/web".to_owned(), 2, 30),
+        ("no pod".to_owned(), 1, 10),
+        ("no pod known".to_owned(), 1, 10),
+        ("pod-0f1e2d3c-0123-4567-89ab-cdef01234567".to_owned(), 1, 10),
+    ];
+    assert_eq!(found, wanted);
 }
 
 #[test]

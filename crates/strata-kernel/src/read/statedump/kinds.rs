@@ -153,7 +153,13 @@ const KINDS: [(&str, &[(&str, Is)]); NR_CLASSES as usize] = [
     ),
     (
         "process_cgroup",
-        &[("pid", Is::I32), ("path", Is::Text), ("cgroup_id", Is::U64), ("container", Is::Text)],
+        &[
+            ("pid", Is::I32),
+            ("path", Is::Text),
+            ("cgroup_id", Is::U64),
+            ("container", Is::Text),
+            ("pod", Is::Text),
+        ],
     ),
     ("interrupt", &[("irq", Is::U32), ("name", Is::Text), ("action", Is::Text)]),
     ("block_device", &[("dev", Is::U32), ("diskname", Is::Text)]),

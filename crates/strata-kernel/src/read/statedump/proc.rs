@@ -4,6 +4,7 @@ use super::process_files::{mappings, numbers, open_files, BuildIds, CodeMapping,
 use super::{ProcessState, ThreadStatus, WaitingCall, NAME_BYTES};
 use crate::decide::filter::cgroup_id;
 use crate::discover::syscalls::table;
+use crate::read::pod_name::pod_of;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -47,6 +48,8 @@ pub struct DumpedProcess {
     pub(super) group: Vec<u8>,
     /// Id of the control group, as in the context `cgroup_id`; 0 if the group cannot be seen from here.
     pub(super) group_id: u64,
+    /// `NAMESPACE/NAME` of the pod of Kubernetes for which the group is; empty if it is for none, or nobody says the name.
+    pub(super) pod: String,
 }
 
 /// Returns the time since the boot, including suspend, in the clock ticks that /proc uses for the start times of
@@ -93,7 +96,7 @@ pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<DumpedPr
         threads.push(state);
     }
     let (mut files, mut maps, mut group) = (Vec::new(), Vec::new(), Vec::new());
-    let mut group_id = 0;
+    let (mut group_id, mut pod) = (0, String::new());
     if let Some(ids) = ids {
         (files, maps) = (open_files(&folder), mappings(&folder, ids));
         // Of version 2; there is at most one.
@@ -101,8 +104,9 @@ pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<DumpedPr
         let path = groups.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::"));
         group = path.unwrap_or_default().to_vec();
         group_id = cgroup_id(&group, String::new).unwrap_or(0);
+        pod = pod_of(root, &group);
     }
-    Some(DumpedProcess { pid, namespace, threads, files, maps, group, group_id })
+    Some(DumpedProcess { pid, namespace, threads, files, maps, group, group_id, pod })
 }
 
 impl DumpedProcess {
