@@ -44,6 +44,8 @@ struct Origin {
     is_named: bool,
     /// The architecture by which system calls have their numbers.
     architecture: Option<Architecture>,
+    /// Time of the stream's last record; `i64::MIN`: there was none.
+    last: i64,
 }
 
 /// Returns the origin of each stream's records.
@@ -62,6 +64,7 @@ fn origins<'r>(
         process: source.process,
         is_named: source.is_kernel || source.process.is_none(),
         architecture: source.architecture,
+        last: i64::MIN,
     })
 }
 
@@ -188,8 +191,9 @@ impl Timeline {
     /// whether one of their records was selected.
     #[inline]
     pub fn event<O: Observer>(&mut self, event: &Event<'_>, selected: bool, seen: &mut O) {
-        let Some(origin) = self.origins.get(event.stream().index()) else { return };
+        let Some(origin) = self.origins.get_mut(event.stream().index()) else { return };
         if let Some(time) = event.time() {
+            origin.last = time;
             self.engine.world.moves_to(time);
         }
         let slot = match self.bindings.get(event.class().index()) {
@@ -337,8 +341,23 @@ impl Timeline {
         self.engine.world.until(time);
     }
 
-    /// Ends the trace. Everything that is open ends with the last record and is reported.
+    /// Ends the trace. Everything that is open ends with the last record of its machine and is reported: what a machine did
+    /// after its recording, while another one was recorded, is not known.
     pub fn finish<O: Observer>(&mut self, seen: &mut O) {
-        self.engine.finish(seen);
+        let mut ends: Vec<i64> = Vec::new();
+        for origin in &self.origins {
+            let machine = usize::from(origin.machine);
+            if ends.len() <= machine {
+                ends.resize(machine + 1, i64::MIN);
+            }
+            if let Some(end) = ends.get_mut(machine) {
+                *end = (*end).max(origin.last);
+            }
+        }
+        // Of a single machine also what the client has said that there is behind the last record.
+        if ends.len() < 2 {
+            ends.clear();
+        }
+        self.engine.finish(&ends, seen);
     }
 }

@@ -409,9 +409,10 @@ impl Engine {
         }
     }
 
-    /// Moves gaps after the last record to the time of that record, since observers must not see later times.
-    fn forget_behind(&mut self, now: i64) {
-        for of in &mut self.machines {
+    /// Moves gaps after the last record of a machine to the time of that record, since observers must not see later times.
+    fn forget_behind(&mut self, end: impl Fn(u8) -> i64) {
+        for (machine, of) in self.machines.iter_mut().enumerate() {
+            let now = end(u8::try_from(machine).unwrap_or(u8::MAX));
             of.gaps.iter_mut().for_each(|gap| *gap = now.min(*gap));
             for cpu in &mut of.cpus {
                 cpu.since = now.min(cpu.since);
@@ -421,18 +422,24 @@ impl Engine {
         }
     }
 
-    /// Ends every state, call, span and counter at the time of the last record.
-    pub(crate) fn finish<O: Observer>(&mut self, seen: &mut O) {
+    /// Ends every state, call, span and counter at the time of the last record of its machine. `ends` are these times, by
+    /// machine; without one it is the last record of all.
+    pub(crate) fn finish<O: Observer>(&mut self, ends: &[i64], seen: &mut O) {
         let now = self.world.now;
-        self.forget_behind(now);
+        let end = |machine: u8| {
+            let end = ends.get(usize::from(machine)).filter(|end| **end != i64::MIN);
+            end.map_or(now, |end| now.min(*end))
+        };
+        self.forget_behind(end);
         for machine in 0..self.machines.len() {
             let machine = u8::try_from(machine).unwrap_or(u8::MAX);
             let cpus = self.machines.get(usize::from(machine)).map_or(0, |of| of.cpus.len());
             self.world.told = EndingRecord { machine, selected: false };
+            let end = end(machine);
             for cpu in 0..cpus {
                 let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
-                let runs = self.has_at_end(machine, cpu, now);
-                self.ran(machine, cpu, runs, (now, false), seen);
+                let runs = self.has_at_end(machine, cpu, end);
+                self.ran(machine, cpu, runs, (end, false), seen);
             }
         }
         let all: Vec<ThreadId> = self.world.threads.iter().map(|(id, _)| id).collect();
@@ -443,8 +450,10 @@ impl Engine {
                 self.may_have_timed_out(id, &open, seen);
                 seen.unpaired(&self.world, &unpaired(id, &open, Unpaired::NoEnd));
             }
-            if self.world.threads.get(id).is_some_and(|thread| thread.state != State::Gone) {
-                self.change(id, now, State::Gone, (Waker::Unknown, None), seen);
+            let there = self.world.threads.get(id).filter(|thread| thread.state != State::Gone);
+            if let Some(thread) = there {
+                let end = end(thread.machine).max(thread.since.min(now));
+                self.change(id, end, State::Gone, (Waker::Unknown, None), seen);
             }
             let thread = self.world.threads.get_mut(id);
             if let Some(activity) = thread.and_then(|thread| thread.activity_mut()) {

@@ -366,7 +366,7 @@ fn calls_are_selected_by_either_end_and_those_alone_by_the_one_that_is_there() {
         let spot = Spot { time, machine: 0, cpu, tid, pid: None, own_tid: tid, home, selected };
         engine.apply(&spot, fact, &mut seen);
     }
-    engine.finish(&mut seen);
+    engine.finish(&[], &mut seen);
     assert_eq!(seen.0, [false, true, true]);
     assert_eq!(seen.1, [true, false, true, false]);
 }

@@ -91,7 +91,7 @@ fn every_one_of_more_short_processes_than_may_be_active_is_followed() {
     let count = ACTIVE_MAX as i64 + 10_000;
     for numbers in [count, 30_000] {
         let (mut engine, mut sums) = short_processes(count, numbers);
-        engine.finish(&mut sums);
+        engine.finish(&[], &mut sums);
         let count = count.unsigned_abs();
         assert_eq!(engine.world.threads.left_out(), 0);
         assert_eq!((sums.ended, sums.calls, sums.waits), (count, 2 * count, 3 * count));

@@ -275,9 +275,31 @@ impl Machine {
     }
 
     fn finish(&mut self) -> &Told {
-        self.engine.finish(&mut self.told);
+        self.engine.finish(&[], &mut self.told);
         &self.told
     }
+}
+
+#[test]
+fn states_of_a_machine_end_with_its_own_last_record() {
+    let mut machine = Machine::new();
+    // Another machine, whose recording ends first, and has the same numbers of threads.
+    for (time, prev, next) in [(5, 0, 5), (10, 5, 9)] {
+        machine.engine.world.now = machine.engine.world.now.max(time);
+        let (prev_name, next_name) = (RecordText::None, RecordText::None);
+        let fact = Fact::Switch { prev, prev_state: Some(S), next, prev_name, next_name };
+        let home = Home { trace: 1, pid: None };
+        let (tid, selected) = (Some(prev), true);
+        let spot =
+            Spot { time, machine: 1, cpu: Some(0), tid, pid: None, own_tid: tid, home, selected };
+        machine.engine.apply(&spot, fact, &mut machine.told);
+    }
+    machine.switch(20, 0, 0, 0, 5).switch(90, 0, 5, S, 9);
+    let ends = [90, 10];
+    machine.engine.finish(&ends, &mut machine.told);
+    let all = &machine.told.lines;
+    let late: Vec<_> = all.iter().filter(|line| line.contains("..90")).collect();
+    assert_eq!(late, ["5: running on 0 20..90", "9: unknown 20..90"], "{all:?}");
 }
 
 #[test]
