@@ -1,5 +1,5 @@
 //! Facts that a record does not contain itself but filters ask for: the process and the name of the thread that made
-//! the record, its container, and the length of the call or span that the record begins or ends.
+//! the record, its container, its machine, and the length of the call or span that the record begins or ends.
 //!
 //! ```text
 //! first pass   Timeline ── Collector (observer) ── DerivedFacts: names, processes, cgroups over time; lengths by record
@@ -163,6 +163,8 @@ pub struct DerivedFacts {
     groups_by_number: HashMap<(u8, i64), GroupIndex>,
     /// The machine of each stream, by the stream's index.
     machines: Vec<u8>,
+    /// The names of the machines; empty where no trace says it.
+    hosts: Vec<String>,
     idle: Vec<Box<[u8]>>,
     durations: HashMap<Place, u64, Mix>,
     left_out: u64,
@@ -284,6 +286,9 @@ impl DerivedFacts {
     ) -> Option<DerivedFacts> {
         let mut collector = Collector::new(reader, asked);
         collector.facts.also_about = of.is_some_and(|of| of.also_about);
+        if asked.are_of_traces() && of.is_none() {
+            return Some(collector.facts);
+        }
         let to = if collector.durations.is_some() { i64::MAX } else { range.to };
         let range = TimeRange { from: i64::MIN, to };
         let asked = Asked { range, selection: None };
@@ -388,6 +393,11 @@ impl DerivedValues for DerivedFacts {
             let nanos = self.durations.get(&place(event))?;
             return i64::try_from(*nanos).ok().map(DerivedValue::Integer);
         }
+        if word == DerivedWord::Host {
+            let machine = self.machines.get(event.stream().index())?;
+            let name = self.hosts.get(usize::from(*machine)).filter(|name| !name.is_empty())?;
+            return Some(DerivedValue::Text(name.as_bytes()));
+        }
         let thread = self.thread_of(event);
         let group = || match thread {
             RecordThread::Known(known) => self.group(known.thread, event),
@@ -400,7 +410,7 @@ impl DerivedValues for DerivedFacts {
             DerivedWord::Comm => text(thread.name()?),
             DerivedWord::Cgroup => text(&group()?.path),
             DerivedWord::Container => text(&group()?.container),
-            DerivedWord::Duration => None,
+            DerivedWord::Duration | DerivedWord::Host => None,
         }
     }
 
@@ -415,6 +425,7 @@ impl DerivedValues for DerivedFacts {
 pub fn may_have(schema: &Schema, class: &schema::EventClass, word: DerivedWord) -> bool {
     match word {
         DerivedWord::Pid | DerivedWord::Tid | DerivedWord::Comm => true,
+        DerivedWord::Host => schema.environment("hostname").is_some(),
         DerivedWord::Cgroup | DerivedWord::Container => {
             let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
             !is_kernel(schema) || events.any(|event| event.name == PROCESS_GROUP)
@@ -535,6 +546,7 @@ impl<'a> Collector<'a> {
         }
         let sources = Sources::new(reader);
         facts.machines = sources.streams.iter().map(|source| source.machine).collect();
+        facts.hosts = sources.machines;
         Collector {
             facts,
             roles,

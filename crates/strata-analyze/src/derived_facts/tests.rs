@@ -229,6 +229,31 @@ fn facts_that_are_stopped_are_none() {
 }
 
 #[test]
+fn host_of_a_record_is_that_of_its_trace() {
+    let hand = Hand::new();
+    for (number, environment) in [
+        "hostname = \"web1\";",
+        "hostname = \"web2\";",
+        // Another machine of that name, as its clock is only known within limits.
+        "hostname = \"web2\"; clock_uncertainty = 5;",
+        "",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = metadata(environment, "", &[("e", "")]);
+        let records: [Record<'_>; 1] = [(0, 10 + number as u64, &[])];
+        hand.trace(&format!("t{number}"), &text, &[Packets::new(0).packet(&records)]);
+    }
+    let reader = hand.reader();
+    let times = |filter| selected(&reader, bound(&reader, filter, None));
+    assert_eq!(times("host == \"web1\""), [10]);
+    assert_eq!(times("host == \"web2\""), [11]);
+    assert_eq!(times("host == \"web2 (2)\""), [12]);
+    assert_eq!(times("host == \"web*\" && host != \"web1\""), [11, 12]);
+}
+
+#[test]
 fn words_are_known_of_classes_that_may_have_them() {
     let hand = example();
     let reader = hand.reader();
@@ -236,7 +261,12 @@ fn words_are_known_of_classes_that_may_have_them() {
         let filter = Filter::parse(text).unwrap();
         Selection::check(&filter, &reader, &may_have).len()
     };
-    for text in ["comm == \"x\" && syscall_*", "read && duration > 1ms", "container == \"x\""] {
+    for text in [
+        "comm == \"x\" && syscall_*",
+        "read && duration > 1ms",
+        "container == \"x\"",
+        "host == \"box\"",
+    ] {
         assert_eq!(hints(text), 0, "{text}");
     }
     assert_eq!(hints("sched_switch && duration > 1ms"), 1, "a switch has none");

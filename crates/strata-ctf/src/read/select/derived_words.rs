@@ -23,18 +23,21 @@ pub enum DerivedWord {
     Cgroup,
     /// The container of the process.
     Container,
+    /// The name of the machine on which the record was made.
+    Host,
     /// The duration of the system call or the span that the record begins or ends \[ns\].
     Duration,
 }
 
 /// Spellings of the words in filters. LTTng calls a thread's name `procname`.
-const SPELLINGS: [(&str, DerivedWord); 7] = [
+const SPELLINGS: [(&str, DerivedWord); 8] = [
     ("pid", DerivedWord::Pid),
     ("tid", DerivedWord::Tid),
     ("comm", DerivedWord::Comm),
     ("procname", DerivedWord::Comm),
     ("cgroup", DerivedWord::Cgroup),
     ("container", DerivedWord::Container),
+    ("host", DerivedWord::Host),
     ("duration", DerivedWord::Duration),
 ];
 
@@ -56,7 +59,10 @@ impl DerivedWord {
     /// Returns whether the word's values are texts. Values of other words are integers.
     #[must_use]
     pub fn is_text(self) -> bool {
-        matches!(self, DerivedWord::Comm | DerivedWord::Cgroup | DerivedWord::Container)
+        matches!(
+            self,
+            DerivedWord::Comm | DerivedWord::Cgroup | DerivedWord::Container | DerivedWord::Host
+        )
     }
 }
 
@@ -97,6 +103,12 @@ impl AskedWords {
     #[must_use]
     pub fn has(&self, word: DerivedWord) -> bool {
         self.words.contains(&word)
+    }
+
+    /// Returns whether the filter uses words of which each trace says the value once, and no others.
+    #[must_use]
+    pub fn are_of_traces(&self) -> bool {
+        !self.is_empty() && self.words.iter().all(|word| *word == DerivedWord::Host)
     }
 
     /// Returns whether a filter may select by a duration of `nanos`. If not, the record can be passed on before its
