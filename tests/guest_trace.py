@@ -5,7 +5,8 @@ The guest's virtual CPU 0 is a thread of the host. All times are in microseconds
     host    idle 0-100, the virtual CPU's thread 100-900, idle 900-1000
     guest   idle 150-200, its thread 200-600, idle 600-850
 
-    python3 tests/guest_trace.py FOLDER     makes FOLDER/host and FOLDER/guest
+    python3 tests/guest_trace.py FOLDER         makes FOLDER/host and FOLDER/guest
+    python3 tests/guest_trace.py FOLDER hosts   makes FOLDER/web1 and FOLDER/web2, of two hosts
 """
 
 import os
@@ -76,5 +77,15 @@ def host_and_guest(folder):
             switch(850, idle, (1, "init"))])
 
 
+def two_hosts(folder):
+    """Makes the traces of two hosts whose threads have the same numbers, as a relay writes them: both clocks are known within 5
+    microseconds. The recording of the first one ends at 500, that of the second one at 900.
+    """
+    idle, thread = (0, "swapper/0"), (THREAD, "web")
+    for host, clock, begin, end in [("web1", "11111111-1c2d-4e5f-8a9b-0c1d2e3f4a5b", 100, 500), ("web2", "22222222-1c2d-4e5f-8a9b-0c1d2e3f4a5b", 108, 900)]:
+        kernel_trace(os.path.join(folder, host), f'hostname = "{host}"; clock_uncertainty = 5000;', clock, [
+            process(begin, THREAD, THREAD, "web"), switch(begin + 100, (1, "init"), idle), switch(begin + 200, idle, thread), switch(end, thread, idle)])
+
+
 if __name__ == "__main__":
-    host_and_guest(sys.argv[1])
+    {"hosts": two_hosts}.get(sys.argv[2] if len(sys.argv) > 2 else "", host_and_guest)(sys.argv[1])

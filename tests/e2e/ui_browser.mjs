@@ -941,6 +941,32 @@ async function guests() {
 	assert.ok(ends.length === 4 && ends.every((x, n) => Math.abs(x - wanted[n]) <= 1.5), `bands of the host's row: ${ends}, and not ${wanted}`);
 }
 
+/** Two hosts: rows, records and reports say whose they are, and a list what order is not known. */
+async function hosts() {
+	const wanted = readFileSync(given.VIEW, "utf8").split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+	await openAll();
+	const groups = await page.locator(".name.group .label").allTextContents();
+	assert.deepEqual(groups.filter((it) => !/ · web[12]$/.test(it)), [], "each group says whose it is");
+	await key("e");
+	await page.locator(".lines tbody tr").nth(wanted.length - 1).waitFor();
+	const lines = async () => (await page.locator(".lines tbody tr").allTextContents()).map((it) => [it.startsWith("~"), /web[12]/.exec(it)?.[0]]);
+	assert.deepEqual(await lines(), wanted.map((it) => [it.order_unknown === true, it.host]), "the list has the hosts and marks of strata view");
+	assert.ok(wanted.some((it) => it.order_unknown) && wanted.some((it) => !it.order_unknown));
+	// A row of the second host, whose number the first one has as well.
+	await step(() => page.locator(".name:not(.group)", { has: page.locator(".label", { hasText: /^CPU 0$/ }) }).nth(1).locator(".label").click());
+	const own = wanted.filter((it) => it.host === "web2").length;
+	await inPanel(`${own} in the`);
+	assert.deepEqual([...new Set((await lines()).map((it) => it[1]))], ["web2"], "the records are of the row's host");
+	await key("Escape");
+	await key("Escape");
+	// What the first host did after its recording is not known.
+	await step(() => page.click("button:text-is('Reports')"));
+	const threads = page.locator(".panel table:not([aria-label]) tbody tr", { hasText: "web 7" });
+	await threads.nth(1).waitFor();
+	const ran = (await threads.allTextContents()).map((it) => /(web \d+ · web\d)([\d.]+ µs)/.exec(it)?.slice(1)).sort();
+	assert.deepEqual(ran, [["web 7 · web1", "200.000 µs"], ["web 7 · web2", "592.000 µs"]], "how long each ran");
+}
+
 /** A saved page: shows without a server what the server's has, and asks for nothing. */
 async function saved() {
 	const sums = async () => {
@@ -1088,7 +1114,7 @@ async function run() {
 	if (part !== "live" && part !== "awaits") {
 		await ready();
 	}
-	await { controls, list, chosen, saved, live, hostile, pair, recorder, reconnect, awaits, folded, guests }[part]();
+	await { controls, list, chosen, saved, live, hostile, pair, recorder, reconnect, awaits, folded, guests, hosts }[part]();
 	const own = new URL(address).origin;
 	const others = requests.filter((url) => !url.startsWith(`${own}/`) && url !== "about:blank");
 	assert.deepEqual(others, [], "a request has left the server");

@@ -146,6 +146,8 @@ export interface ThreadSums {
 	tid: number | null;
 	process: string;
 	pid: number | null;
+	/** The name of the machine, if there are several. */
+	machine?: string;
 	sums: number[];
 }
 

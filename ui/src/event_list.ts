@@ -17,6 +17,33 @@ export interface ListedRecord {
 	nth: number;
 }
 
+/** How exactly the clocks of machines are known, by their names [ns]. */
+export type Clocks = ReadonlyMap<string, number>;
+
+/**
+ * Whether a record may have been made before one of another machine that is in front of it in the list: they are closer than
+ * both clocks are known.
+ */
+export function isOrderUnknown(rows: readonly ListedRecord[], at: number, clocks: Clocks): boolean {
+	const row = rows[at];
+	const most = Math.max(0, ...clocks.values());
+	if (!row || most === 0) {
+		return false;
+	}
+	const own = clocks.get(row.record.host ?? "") ?? 0;
+	for (let n = at - 1; n >= 0; n--) {
+		const before = rows[n];
+		if (!before || row.time - before.time > own + most) {
+			return false;
+		}
+		const isOther = before.record.host !== row.record.host;
+		if (isOther && row.time - before.time <= own + (clocks.get(before.record.host ?? "") ?? 0)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /** What a list is of. */
 export interface ListOf {
 	range: Range;

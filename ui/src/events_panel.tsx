@@ -2,10 +2,11 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { EventRecord } from "./api";
-import { Density, ROW_HEIGHT } from "./event_list";
+import { Density, isOrderUnknown, ROW_HEIGHT } from "./event_list";
 import { Picked, Sides, value } from "./parts";
 import type { State } from "./state";
 import { clean } from "./text";
+import { machinesOf } from "./trace_pair";
 import { count, length, timeOfDay } from "./time";
 
 /** Rows that are made above and below what is seen, and steps of the handle. */
@@ -107,6 +108,14 @@ function List({ state }: { state: State }) {
 		End: () => void list.end(),
 		Enter: () => list.chosen && state.center(list.chosen.time),
 	};
+	const machines = machinesOf(state.meta, side);
+	const isOfSeveral = machines.length > 1;
+	const guests = (side === 1 ? state.meta?.other : state.meta)?.guests;
+	const clocks = useMemo(
+		() => new Map(isOfSeveral ? (guests ?? []).map((it) => [machines[it.machine] ?? "", it.uncertainty]) : []),
+		[isOfSeveral, guests, machines],
+	);
+	const columns = isOfSeveral ? ["time", "host", ...COLUMNS.slice(1)] : COLUMNS;
 	const at = list.rows[Math.floor(list.top / ROW_HEIGHT)];
 	const isAtEnd = list.isEnd && list.top + list.height >= list.rows.length * ROW_HEIGHT - 1;
 	const share = isAtEnd && !isWhole ? 1 : at && density && !(list.isBegin && list.top === 0) ? density.share(at.time) : 0;
@@ -141,7 +150,7 @@ function List({ state }: { state: State }) {
 					<table style={{ top: `${first * ROW_HEIGHT - list.top}px` }} aria-rowcount={isWhole ? list.rows.length : -1}>
 						<thead>
 							<tr>
-								{COLUMNS.map((name) => (
+								{columns.map((name) => (
 									<th key={name} scope="col" style={{ top: `${list.top - first * ROW_HEIGHT}px` }}>
 										{name}
 									</th>
@@ -158,7 +167,13 @@ function List({ state }: { state: State }) {
 									onClick={() => list.choose(first + n)}
 									onDblClick={() => state.center(time)}
 								>
-									<td>{timeOfDay(state.baseOf(side), time - shift)}</td>
+									<td>
+										{isOrderUnknown(list.rows, first + n, clocks) && (
+											<abbr title="it may have been before one of another machine that is in front of it: their clocks are not known better">~ </abbr>
+										)}
+										{timeOfDay(state.baseOf(side), time - shift)}
+									</td>
+									{isOfSeveral && <td>{record.host ?? ""}</td>}
 									<td class="n">{record.cpu}</td>
 									<td class="n">{value(record.common?.tid ?? record.context?.vtid ?? "")}</td>
 									<td>{record.name}</td>

@@ -422,6 +422,7 @@ function Selection({ state }: { state: State }) {
 								</td>
 								<td>
 									{it.process} {it.pid}
+									{it.machine ? ` · ${it.machine}` : ""}
 								</td>
 								{cells((kind) => of(it, kind))}
 							</tr>

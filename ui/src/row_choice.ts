@@ -89,19 +89,29 @@ export function tracksOf(groups: Group[], keys: ReadonlySet<string>): number[] {
 	return members.flatMap((it) => it.tracks.map((track) => track.id));
 }
 
-/** The filter for records of rows of one of two traces; without a row the filter as it is. Undefined: no filter selects those rows. */
-export function filterOf(groups: Group[], keys: ReadonlySet<string>, side: Side, filter: string): string | undefined {
+/**
+ * The filter for records of rows of one of two traces; without a row the filter as it is. Undefined: no filter selects those
+ * rows. `machines`: the names of the machines that the trace is of.
+ */
+export function filterOf(groups: Group[], keys: ReadonlySet<string>, side: Side, filter: string, machines: string[]): string | undefined {
 	if (keys.size === 0) {
 		return filter;
 	}
-	const of = conditionOf(groups, keys, side);
+	const own = groups.filter((group) => group.side === side);
+	// Machines have the same numbers of CPUs, threads and processes.
+	const parts = [...new Set(own.map((group) => group.machine))].flatMap((machine) => {
+		const name = machines.length > 1 ? machines[machine] : undefined;
+		const of = conditionOf(own.filter((group) => group.machine === machine), keys);
+		return of === "" ? [] : [name ? `(${of} && host == ${JSON.stringify(name)})` : of];
+	});
+	const of = parts.length > 1 ? `(${parts.join(" || ")})` : (parts[0] ?? "");
 	return of === "" ? undefined : filter.trim() === "" ? of : `(${filter}) && ${of}`;
 }
 
 /** A filter that selects the records of rows: those that their threads made or that wake them, or that were made on their CPUs. */
-function conditionOf(groups: Group[], keys: ReadonlySet<string>, side: Side): string {
+function conditionOf(groups: Group[], keys: ReadonlySet<string>): string {
 	const numbers: Record<"tid" | "cpu" | "pid", Set<number>> = { tid: new Set(), cpu: new Set(), pid: new Set() };
-	for (const group of groups.filter((group) => group.side === side)) {
+	for (const group of groups) {
 		for (const member of group.members) {
 			if (!keys.has(member.key)) {
 				continue;

@@ -24,7 +24,7 @@ import { Hits } from "./hits";
 import { Questions } from "./questions";
 import { isGone, whatToDo } from "./server_gone";
 import { Folds, foldsOf } from "./folds";
-import { boundsOf, momentOf, ownId, PairApi, sideOf } from "./trace_pair";
+import { boundsOf, machinesOf, momentOf, ownId, PairApi, sideOf } from "./trace_pair";
 import { filterOf, RowChoice, tracksOf as tracksOfRows } from "./row_choice";
 import { type Group, groupsOf, type Member, memberOf, nameVirtualCpus, type Row, rowAt, rowsOf } from "./track_rows";
 import { tracksOf } from "./critical_path";
@@ -792,7 +792,7 @@ export class State {
 
 	/** Lists the records again, at the place where the list is. */
 	private async relist(): Promise<void> {
-		const filter = filterOf(this.groups, this.choice.picked, this.side, this.filter);
+		const filter = filterOf(this.groups, this.choice.picked, this.side, this.filter, machinesOf(this.meta, this.side));
 		const of = { range: { ...this.asked }, filter: filter ?? "", side: this.side };
 		if (filter === undefined) {
 			this.list.refuse(of, "The selected rows are of no thread, CPU or process of this trace, whose records could be listed");

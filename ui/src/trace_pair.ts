@@ -157,3 +157,8 @@ export class PairApi extends Api {
 			: this.other.report(name, from - this.shift, to - this.shift);
 	}
 }
+
+/** The names of the machines that a trace is of. */
+export function machinesOf(meta: Meta | undefined, side: Side): string[] {
+	return (side === 1 ? meta?.other : meta)?.machines ?? [];
+}

@@ -135,6 +135,8 @@ export function groupsOf(tracks: Track[]): Group[] {
 	return all.sort(
 		(a, b) =>
 			rank(a) - rank(b) ||
+			// CPUs and disks of machines stay in the order in which the traces name these.
+			(rank(a) < 2 && !isPair ? a.machine - b.machine : 0) ||
 			together(b) - together(a) ||
 			a.title.localeCompare(b.title) ||
 			(isPair ? b.busy - a.busy : 0) ||

@@ -262,11 +262,9 @@ fn saved_page(flags: &UiFlags, paths: &[PathBuf]) -> Result<SavedPage> {
     if range.from > range.to {
         bail!("ui: --from is later than --until, so nothing is between them. Exchange them");
     }
-    let title = paths.iter().filter_map(|path| path.file_name());
-    let title: Vec<_> = title.map(|name| name.to_string_lossy()).collect();
     let typed = paths.iter().map(|path| units::typed(path)).collect::<Vec<_>>().join(" ");
     let bytes = usize::try_from(flags.save_size).unwrap_or(usize::MAX);
-    let of = (title.join(", "), typed);
+    let of = (strata_ui::title_of(paths), typed);
     let page = strata_ui::save(&reader, (&of.0, &of.1), range, bytes, &flags.counters);
     let Some(page) = page.context("ui: cannot make the page")? else {
         bail!(

@@ -407,7 +407,8 @@ pub fn sums(model: &Model, base: Base, (from, to): (i64, i64)) -> io::Result<Val
             let row = row(model, at, track, base);
             let process = world.process_name(thread);
             rows.push(json!({
-                "track": at, "thread": row.label, "tid": row.tid, "process": process, "pid": row.pid, "sums": sums,
+                "track": at, "thread": row.label, "tid": row.tid, "process": process, "pid": row.pid,
+                "machine": machine_of(world, row.machine), "sums": sums,
             }));
         }
     }

@@ -48,7 +48,7 @@ mod waiting_page;
 pub use rights::give_up_root;
 pub use saved_page::SavedPage;
 pub use server::request_guard::Token;
-pub use shown_trace::{Source, Traces};
+pub use shown_trace::{title_of, Source, Traces};
 pub use snapshots::{SnapshotTaker, Snapshots};
 pub use start_server::{save, Ready, Server, StartError};
 pub use tile_cache::TileCache;

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,6 +24,8 @@ use crate::tile_cache::TileCache;
 
 /// The least records of a trace whose model is kept: fewer are read as soon as the page is there.
 const KEPT_RECORDS: u64 = 100_000;
+/// File in the folder of a recording at a relay.
+const RELAY_FILE: &str = ".strata-relay";
 
 /// How the traces are read.
 #[derive(Debug)]
@@ -82,6 +84,19 @@ pub struct Shown {
     counters: Vec<CounterRule>,
 }
 
+/// Returns the title of these traces: their folders' names. A recording at a relay begins with the folder of its host, since
+/// recordings of several hosts have one name.
+#[must_use]
+pub fn title_of(paths: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| {
+        let own = path.file_name()?.to_string_lossy().into_owned();
+        let host = path.parent().and_then(Path::file_name);
+        let host = host.filter(|_| path.join(RELAY_FILE).exists());
+        Some(host.map_or(own.clone(), |host| format!("{}/{own}", host.to_string_lossy())))
+    };
+    paths.iter().filter_map(name).collect::<Vec<_>>().join(", ")
+}
+
 impl Shown {
     /// Prepares traces to be shown. `counters` are the fields that are drawn as counters; `place` distinguishes traces
     /// that are shown side by side, since they may be the same ones. `cache` has models of complete traces. The second part of the result is for [`pass`].
@@ -97,9 +112,7 @@ impl Shown {
         let Traces { source, paths, typed } = traces;
         let reader = source.reader();
         let id = id_of(&source, counters, place)?;
-        let names = paths.iter().filter_map(|path| path.file_name());
-        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
-        let title = names.join(", ");
+        let title = title_of(&paths);
         let bytes = reader.streams().iter().map(Stream::bytes).sum();
         // A recording that has just begun has no record; its first one will be of about now.
         let base = Base::of(begin_of(reader).unwrap_or_else(now));
