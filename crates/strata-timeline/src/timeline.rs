@@ -201,7 +201,7 @@ impl Timeline {
             None => return,
         };
         let Some(binding) = slot else { return self.first_of_class(event, selected, seen) };
-        if binding.is_nothing() && !O::RECORDS {
+        if binding.is_nothing && !O::RECORDS {
             return;
         }
         let ask = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
@@ -212,7 +212,7 @@ impl Timeline {
         let tid = ask(&binding.whose.tid);
         // Nearly every record is one of these.
         let own = tid.filter(|&tid| tid != 0 && origin.knows_threads);
-        if let (Some(own), None) = (own, &binding.whose.pid) {
+        if let Some(own) = own {
             if let Some(brief) = binding.brief::<O>(event) {
                 if let Some(who) = self.engine.running(origin.machine, cpu, own) {
                     let told = EndingRecord { machine: origin.machine, selected };

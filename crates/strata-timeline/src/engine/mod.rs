@@ -844,38 +844,41 @@ impl Engine {
         thread.wants_name |= matches!(kind, CallKind::Rename | CallKind::Exec);
         let activity = thread.active();
         activity.fault = NEVER;
-        let done = activity.open.as_ref().map(|open| {
-            let &Arguments { target, path, control, .. } = open.arguments();
-            Call {
-                thread: who,
-                call: open.call,
-                begin: open.begin,
-                end: time.max(open.begin),
-                result,
-                object: open.object,
-                target,
-                path,
-                control,
-                selected: open.selected || selected,
+        let is_plain = kind == CallKind::Other && activity.may_time_out.is_none();
+        match &activity.open {
+            Some(open) if open.call == call && is_plain => {
+                let done = ended(who, open, result, (time, selected));
+                activity.open = None;
+                seen.call(&self.world, &done);
             }
-        });
-        let is_other = kind == CallKind::Other && activity.may_time_out.is_none();
-        let open = if is_other { None } else { activity.open };
-        let is_selected = activity.open.as_ref().is_some_and(|open| open.selected);
-        activity.open = None;
-        if let Some(mut done) = done {
-            if done.call == call {
-                if let Some(open) = open {
-                    done.object = call_effects::object_at_end(&self.world, &open, who, more);
-                    self.timed_out(who, &open, (result, more), seen);
-                    self.may_begin_again(who, &open, result);
-                    call_effects::end(&mut self.world, who, &open, result, more);
-                }
+            _ => {
+                let when = (time, selected);
+                self.leave_with_effects(who, (call, kind, is_new), (result, more), when, seen);
+            }
+        }
+    }
+
+    /// Ends a call that does more than to take time, or a call that no record has begun.
+    #[inline(never)]
+    fn leave_with_effects<O: Observer>(
+        &mut self,
+        who: ThreadId,
+        (call, kind, is_new): (CallId, CallKind, bool),
+        (result, more): (Option<i64>, More<'_>),
+        (time, selected): (i64, bool),
+        seen: &mut O,
+    ) {
+        let thread = self.world.threads.get_mut(who);
+        if let Some(open) = thread.and_then(|thread| thread.active().open.take()) {
+            if open.call == call {
+                let mut done = ended(who, &open, result, (time, selected));
+                done.object = call_effects::object_at_end(&self.world, &open, who, more);
+                self.timed_out(who, &open, (result, more), seen);
+                self.may_begin_again(who, &open, result);
+                call_effects::end(&mut self.world, who, &open, result, more);
                 return seen.call(&self.world, &done);
             }
-            let Call { call, begin: time, .. } = done;
-            let (why, selected) = (Unpaired::NoEnd, is_selected);
-            seen.unpaired(&self.world, &UnpairedCall { thread: who, call, time, why, selected });
+            seen.unpaired(&self.world, &unpaired(who, &open, Unpaired::NoEnd));
         }
         self.older_timed_out(who, call, result, seen);
         if !(is_new && kind == CallKind::Fork) {
@@ -903,6 +906,29 @@ impl Engine {
                 }
             }
         }
+    }
+}
+
+/// Returns a call that has ended.
+#[inline(always)]
+fn ended(
+    thread: ThreadId,
+    open: &OpenCall,
+    result: Option<i64>,
+    (time, selected): (i64, bool),
+) -> Call {
+    let &Arguments { target, path, control, .. } = open.arguments();
+    Call {
+        thread,
+        call: open.call,
+        begin: open.begin,
+        end: time.max(open.begin),
+        result,
+        object: open.object,
+        target,
+        path,
+        control,
+        selected: open.selected || selected,
     }
 }
 

@@ -83,6 +83,10 @@ pub(crate) struct Binding {
     span: Option<SpanBinding>,
     pub counters: Box<[CounterBinding]>,
     pub whose: Whose,
+    /// True if the class' records are of no use to a timeline.
+    pub is_nothing: bool,
+    /// True if a [`Brief`] may be all that a record says: there is no span, no counter and no process.
+    pub may_be_brief: bool,
 }
 
 /// A step of a request to a disk.
@@ -355,13 +359,11 @@ impl Binding {
             kind => kind,
         };
         let counters = CounterBinding::all(class, counters, names);
-        Binding { kind, span: span.filter(|span| span.name.is_some()), counters, whose }
-    }
-
-    /// Returns true if the class' records are of no use to a timeline.
-    #[inline]
-    pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.kind, BindingKind::Nothing) && self.span.is_none() && self.counters.is_empty()
+        let span = span.filter(|span| span.name.is_some());
+        let is_alone = span.is_none() && counters.is_empty();
+        let is_nothing = matches!(kind, BindingKind::Nothing) && is_alone;
+        let may_be_brief = is_alone && whose.pid.is_none();
+        Binding { kind, span, counters, whose, is_nothing, may_be_brief }
     }
 
     /// Returns true if the class' records say what a descriptor was opened for, or which process has it.
@@ -428,7 +430,7 @@ impl Binding {
     /// Returns the brief fact of a record, if this observer needs no more.
     #[inline(always)]
     pub(crate) fn brief<O: Observer>(&self, event: &Event<'_>) -> Option<Brief> {
-        if self.span.is_some() || !self.counters.is_empty() || O::RECORDS {
+        if !self.may_be_brief || O::RECORDS {
             return None;
         }
         match &self.kind {
