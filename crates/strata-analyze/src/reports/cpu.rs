@@ -6,6 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Observer, Run, ThreadId, World};
 
+use crate::fast_hash::Mix;
+
 use super::program_groups::{Common, Programs};
 use super::row_limit::{RowLimit, ROWS_MAX};
 use strata_report::Label;
@@ -142,8 +144,8 @@ pub struct CpuCounter {
     range: TimeRange,
     columns: Columns,
     cells: usize,
-    threads: HashMap<ThreadId, CpuUse>,
-    cpus: HashMap<(u8, u32), Cpu>,
+    threads: HashMap<ThreadId, CpuUse, Mix>,
+    cpus: HashMap<(u8, u32), Cpu, Mix>,
 }
 
 impl CpuCounter {
@@ -154,8 +156,8 @@ impl CpuCounter {
             range,
             columns: Columns::new(range, columns),
             cells: 0,
-            threads: HashMap::new(),
-            cpus: HashMap::new(),
+            threads: HashMap::default(),
+            cpus: HashMap::default(),
         }
     }
 

@@ -8,6 +8,8 @@ use strata_timeline::{
     ThreadId, World,
 };
 
+use crate::fast_hash::Mix;
+
 use super::longest::{Longest, LongestLimit};
 use super::program_groups::{Common, Programs};
 use strata_report::Label;
@@ -158,11 +160,11 @@ pub fn kind_name(kind: RequestKind) -> &'static str {
 #[derive(Debug)]
 pub struct FileCounter {
     range: TimeRange,
-    rows: HashMap<(ThreadId, Object), Row>,
+    rows: HashMap<(ThreadId, Object), Row, Mix>,
     /// The sums of each process, in which each call is counted once.
-    processes: HashMap<ThreadId, Row>,
+    processes: HashMap<ThreadId, Row, Mix>,
     slowest: Longest<(ThreadId, CallId, Object, Option<i64>)>,
-    disks: HashMap<(u8, u32, RequestKind), (Times, u64, u64)>,
+    disks: HashMap<(u8, u32, RequestKind), (Times, u64, u64), Mix>,
     left_out: u64,
 }
 
@@ -183,10 +185,10 @@ impl FileCounter {
     pub fn new(range: TimeRange, slowest: impl Into<LongestLimit>) -> FileCounter {
         FileCounter {
             range,
-            rows: HashMap::new(),
-            processes: HashMap::new(),
+            rows: HashMap::default(),
+            processes: HashMap::default(),
             slowest: Longest::new(slowest.into()),
-            disks: HashMap::new(),
+            disks: HashMap::default(),
             left_out: 0,
         }
     }

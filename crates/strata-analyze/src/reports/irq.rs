@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use strata_ctf::read::TimeRange;
 use strata_timeline::{Interrupt, Observer, ThreadId, World};
 
+use crate::fast_hash::Mix;
+
 use super::longest::{Longest, LongestLimit};
 use strata_report::Label;
 use strata_report::Times;
@@ -96,8 +98,8 @@ type IrqPlace = (u8, bool, i32, u32, Option<ThreadId>);
 #[derive(Debug)]
 pub struct IrqCounter {
     range: TimeRange,
-    counted: HashMap<IrqKey, Times>,
-    delays: HashMap<(u8, u32, u8), Times>,
+    counted: HashMap<IrqKey, Times, Mix>,
+    delays: HashMap<(u8, u32, u8), Times, Mix>,
     longest: Longest<IrqPlace>,
 }
 
@@ -134,8 +136,8 @@ impl IrqCounter {
     pub fn new(range: TimeRange, longest: impl Into<LongestLimit>) -> IrqCounter {
         IrqCounter {
             range,
-            counted: HashMap::new(),
-            delays: HashMap::new(),
+            counted: HashMap::default(),
+            delays: HashMap::default(),
             longest: Longest::new(longest.into()),
         }
     }

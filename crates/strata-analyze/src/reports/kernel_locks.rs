@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::fast_hash::Mix;
 use strata_ctf::read::{Event, FieldRef, Scope, TimeRange};
 use strata_report::{Label, Times};
 use strata_timeline::{is_kernel, kernel_name, Observer, ThreadId, World};
@@ -121,7 +122,7 @@ pub struct KernelLockCounter {
     range: TimeRange,
     kinds: Vec<Option<LockEvent>>,
     /// Begin \[ns since 1970\] and flags of each wait that goes on.
-    waits: HashMap<WaitKey, (i64, i64)>,
+    waits: HashMap<WaitKey, (i64, i64), Mix>,
     rows: HashMap<(u8, Option<ThreadId>, u64, &'static str), Times>,
     incomplete: u64,
 }
@@ -133,7 +134,7 @@ impl KernelLockCounter {
         KernelLockCounter {
             range,
             kinds: Vec::new(),
-            waits: HashMap::new(),
+            waits: HashMap::default(),
             rows: HashMap::new(),
             incomplete: 0,
         }

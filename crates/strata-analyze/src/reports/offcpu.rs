@@ -12,6 +12,7 @@ use super::threads::{join_waits, sort_waits, wait, wait_of, Wait, Waited};
 use super::wait_starts::{is_switch, waits_since, Left};
 use super::wakings::{is_waking, EndedWaits};
 use crate::debug_info::Source;
+use crate::fast_hash::Mix;
 use strata_report::Label;
 use strata_report::Times;
 
@@ -110,7 +111,7 @@ pub struct OffCpuCounter {
     /// The stack with which each thread left its CPU; `None` if there was no room for it.
     left: Left<Option<StackId>>,
     ended: EndedWaits<Awaited>,
-    counted: HashMap<OffcpuKey, (Times, Waited)>,
+    counted: HashMap<OffcpuKey, (Times, Waited), Mix>,
     longest: Longest<OffcpuKey>,
     left_out: Times,
 }
@@ -134,7 +135,7 @@ impl OffCpuCounter {
             numbers: HashMap::from([(none, NO_STACK)]),
             left: Left::default(),
             ended: EndedWaits::default(),
-            counted: HashMap::new(),
+            counted: HashMap::default(),
             longest: Longest::new(longest.into()),
             left_out: Times::default(),
         }

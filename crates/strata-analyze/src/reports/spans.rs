@@ -12,6 +12,7 @@ use strata_timeline::{
 
 use super::longest::{Longest, LongestLimit};
 use super::threads::{wait, Wait, Waited};
+use crate::fast_hash::Mix;
 use strata_report::Label;
 use strata_report::Times;
 
@@ -177,7 +178,7 @@ pub struct SpanCounter {
     of: Option<Pattern>,
     /// For each name that was seen, true if the report is about it.
     wanted: HashMap<Name, bool>,
-    rows: HashMap<(Option<ThreadId>, Name), Row>,
+    rows: HashMap<(Option<ThreadId>, Name), Row, Mix>,
     slowest: Longest<SlowCandidate>,
     /// The counts for each thread; those of unknown threads under `None`.
     left: HashMap<Option<ThreadId>, (UnpairedSpanCounts, Guesses)>,
@@ -196,7 +197,7 @@ impl SpanCounter {
             range,
             of: of.map(Pattern::glob),
             wanted: HashMap::new(),
-            rows: HashMap::new(),
+            rows: HashMap::default(),
             slowest: Longest::new(slowest.into()),
             left: HashMap::new(),
         }

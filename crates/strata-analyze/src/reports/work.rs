@@ -19,6 +19,7 @@ use strata_timeline::{is_kernel, kernel_name, Interrupt, Observer, ThreadId, Wor
 use super::irq::name_of;
 use super::longest::{Longest, LongestLimit};
 use crate::debug_info::KernelFunctions;
+use crate::fast_hash::Mix;
 
 /// The most items that wait, and the most that are executed at one time. Of more that wait, those that have waited longest
 /// are given up: many are cancelled, which no record tells.
@@ -226,15 +227,15 @@ pub struct WorkCounter {
     range: TimeRange,
     functions: Option<KernelFunctions>,
     kinds: Vec<Option<WorkEvent>>,
-    waits: HashMap<(u8, u64), Waits>,
+    waits: HashMap<(u8, u64), Waits, Mix>,
     /// Number of work items that were given up, as too many wait.
     given_up: u64,
-    running: HashMap<(u8, WorkKind, u64), Running>,
+    running: HashMap<(u8, WorkKind, u64), Running, Mix>,
     /// Names of functions and queues, and their numbers.
     names: Vec<String>,
     numbers: HashMap<(u8, u64), u32>,
     queues: HashMap<Vec<u8>, u32>,
-    rows: HashMap<WorkKey, Row>,
+    rows: HashMap<WorkKey, Row, Mix>,
     delays: HashMap<(u8, u8), Times>,
     longest: Longest<WorkPlace>,
     incomplete: u64,
@@ -256,14 +257,14 @@ impl WorkCounter {
             range,
             functions,
             kinds: Vec::new(),
-            waits: HashMap::new(),
+            waits: HashMap::default(),
             given_up: 0,
-            running: HashMap::new(),
+            running: HashMap::default(),
             // Number 0 is what has no name for want of room.
             names: vec!["others".to_owned()],
             numbers: HashMap::new(),
             queues: HashMap::new(),
-            rows: HashMap::new(),
+            rows: HashMap::default(),
             delays: HashMap::new(),
             longest: Longest::new(longest.into()),
             incomplete: 0,
