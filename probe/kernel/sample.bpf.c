@@ -36,7 +36,7 @@ STRATA_INLINE struct sample_place *sample_place(void)
 	return (struct sample_place *)bpf_map_lookup_elem(&samples, &key);
 }
 
-/* Copies a stack that was read. Returns the bytes of its addresses. */
+/* Copies the addresses of a stack that read_stack() has read. Returns their size [byte]. */
 STRATA_INLINE long sample_stack(void *to, uint64_t flags)
 {
 	struct sample_place *place = sample_place();

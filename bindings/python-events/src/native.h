@@ -20,7 +20,7 @@
 /* libstrata, or NULL where it is not installed. */
 extern const struct strata_loader *strata;
 
-/* A class has 64 fields, of which a span with a key takes one. */
+/* The most fields of a class: 64, less the one that is the key of a span. */
 #define FIELDS_MAX   63
 #define WORDS_MAX    (2 * FIELDS_MAX)
 #define VARIANTS_MAX 8

@@ -563,7 +563,8 @@ impl MineLookup<'_> {
     }
 }
 
-/// Returns the fields by which a record of the scheduler or the state dump names the threads that it is about.
+/// Returns the fields with the threads that a record is about, for records of the scheduler and of the state dump; no
+/// field for other records.
 pub(crate) fn threads_told_of(class: &EventClass) -> impl Iterator<Item = FieldRef> + '_ {
     let payload: &[&str] = match kernel_name(class.name()) {
         "sched_switch" => &["prev_tid", "next_tid"],

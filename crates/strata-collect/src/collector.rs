@@ -288,7 +288,7 @@ impl Collector {
         Ok(packets)
     }
 
-    /// Returns the time since the last call \[ns\].
+    /// Returns the time since the last call \[ns\]: how late the thread looks at its channels.
     fn late_ns(&mut self) -> u64 {
         let now = now_ns();
         now.saturating_sub(std::mem::replace(&mut self.looked_ns, now))

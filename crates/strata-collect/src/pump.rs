@@ -81,7 +81,7 @@ pub enum Keep {
 /// The most ended sources that are held for the next snapshot.
 pub const ENDED_MAX: usize = 64;
 
-/// A source on its way to the pump.
+/// A source that is handed over to the thread of a pump.
 #[derive(Debug)]
 pub struct Arrival<S> {
     /// The source, which knows what the channel records.

@@ -44,11 +44,11 @@ pub struct OpenedTrace {
 /// A point in the life of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracePoint {
-    /// The trace is described, and no packet is written yet.
+    /// At its begin: the metadata are written, and no packet is yet.
     Begin,
-    /// Packets are being written.
+    /// Between begin and end, while packets are being written.
     Meanwhile,
-    /// All packets are written.
+    /// At its end: all packets are written.
     End,
 }
 

@@ -349,7 +349,8 @@ impl KernelSession {
         Ok(session)
     }
 
-    /// Completes the change during which the session was killed, or reverts it if its switch-over has not happened.
+    /// Completes a replacement of programs that a kill of the recorder has interrupted: if the new programs were
+    /// already in effect, they stay; otherwise the old ones do.
     fn end_change(&mut self) {
         let control = self.shared.get();
         if control.changing.load(Ordering::SeqCst) == 0 {

@@ -74,7 +74,7 @@ impl Architecture {
         find(names, number)
     }
 
-    /// Returns the name of a system call for a program of any kind that the number shows.
+    /// Returns the name of a system call, also if a bit of the number says that an x32 program made it.
     fn named(self, number: i64) -> Option<&'static str> {
         if self != Architecture::X86_64 || number & X32_BIT == 0 {
             return self.syscall(number);

@@ -234,7 +234,8 @@ impl Scan<'_> {
         self.gone
     }
 
-    /// Returns how many packets have no committed record, or were changed by their producers during each attempt.
+    /// Returns how many packets could not be copied: they had no committed record, or producers changed them during
+    /// each attempt.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished

@@ -370,7 +370,8 @@ impl Talk {
         u64::try_from(now + i128::from(line.uncertainty_ns) + AHEAD_NS).ok()
     }
 
-    /// Returns a remark about the clock's uncertainty and about the hypervisor.
+    /// Returns a sentence for the user about the uncertainty of the guest's clock and about its hypervisor, if there is
+    /// something to say.
     fn remark(&self) -> Option<String> {
         let hello = self.receiver.hello.as_ref()?;
         let uncertainty = self.receiver.uncertainty_ns()?;

@@ -181,7 +181,7 @@ pub enum Error {
     SlotTaken {
         pid: u32,
         slot: u32,
-        /// Generation that the slot has.
+        /// Generation of the session that has the slot now.
         found: u64,
         /// Generation of this session.
         wanted: u64,

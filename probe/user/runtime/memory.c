@@ -186,8 +186,8 @@ static uint32_t possible_cpus(void)
 }
 
 /*
- * Returns whether a tracer that has not started this process may write to /proc/PID/mem with the rights of our user.
- * Not if that user may not look into us (set-user-ID programs and the like); and Yama may say so.
+ * Returns whether another process of our user, which has not started this one, may write to our /proc/PID/mem, as a tracer
+ * does to switch tracepoints on. It may not if this is a set-user-ID program or the like, or if Yama forbids it.
  */
 static int others_may_patch(void)
 {

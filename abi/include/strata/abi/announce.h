@@ -22,11 +22,13 @@
  *                  rules=RULE,RULE,...
  *
  * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
- * a filter, filter.h; a byte for each context). The process enables its tracepoints by it before main(), and announces
- * itself on a SOCK_SEQPACKET socket of the tracer: FD, inherited; where another inode is at FD, because who started the process
- * has closed it, one that it connects to itself, by its path, else by its abstract name, which chroot() and other mount
- * namespaces do not hide. Who reaches none of them is not traced by this session, and says why in .no_session. The
- * generation is a secret of those who have the environment: by it the tracer knows them.
+ * a filter, filter.h; a byte for each context). By it the process enables its tracepoints before main(). It announces itself
+ * on a SOCK_SEQPACKET socket of the tracer, the first of these that works:
+ *   - the inherited descriptor FD, unless it has another inode than INODE: then the process' starter has closed it;
+ *   - a socket that it connects to PATH;
+ *   - one that it connects to the abstract NAME, which chroot() and other mount namespaces do not hide.
+ * If none works, the process is not traced by this session, and says why in .no_session. Only those who have the environment
+ * know the generation: by it the tracer recognizes them.
  */
 #define STRATA_ABI_USER_ENVIRONMENT "STRATA_SESSION"
 

@@ -261,7 +261,7 @@ impl Lines {
         self.split_files = Some(files);
     }
 
-    /// Reads the other part of a unit.
+    /// Reads the part of a unit that is in another file (`.dwo`).
     fn read_split(&self, link: &SplitLink) -> Option<Lines> {
         self.split_files.as_ref()?.find(link, &|part| self.read_part(link, part))
     }

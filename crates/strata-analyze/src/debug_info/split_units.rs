@@ -47,7 +47,7 @@ pub(super) struct SplitLink {
     pub bases: UnitBases,
 }
 
-/// A unit's other part: a file, and where its sections have the part.
+/// The part of a unit that is in another file (`.dwo`): the file, and its ranges in the sections there.
 #[derive(Debug)]
 pub(super) struct SplitPart {
     file: Arc<ElfFile>,

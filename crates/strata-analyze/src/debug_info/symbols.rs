@@ -187,7 +187,7 @@ impl Symbols {
         self.lines.is_some()
     }
 
-    /// Sets where files with parts of the debug information are searched.
+    /// Sets the folders in which files with parts of the debug information (`.dwo`, `.dwp`) are searched.
     pub fn set_split_files(&mut self, prefix: Option<&Path>, folder: Option<&Path>) {
         if let Some(lines) = &mut self.lines {
             lines.set_split_files(&self.path, prefix, folder);

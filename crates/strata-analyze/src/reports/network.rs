@@ -271,7 +271,7 @@ pub struct NetworkReport {
     pub has_bytes: bool,
 }
 
-/// A connection, as far as it is known.
+/// The two ends of a connection and how it began, as far as records say it.
 #[derive(Clone, Debug, Default)]
 struct Connection {
     /// The process.

@@ -166,7 +166,7 @@ impl<'w> PartCounting<'w> {
         }
     }
 
-    /// Handles a record that ends the longest silence so far, or whose time goes back.
+    /// Notes the time without records before a record, if that is the longest so far, and records whose time goes back.
     #[cold]
     fn silence(&mut self, time: i64) {
         if time > self.last {

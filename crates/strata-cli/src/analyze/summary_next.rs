@@ -181,7 +181,8 @@ fn cause(parts: &NextParts<'_>, row: &Blocked, commands: &mut Commands) {
     }
 }
 
-/// Returns true if the waits of a row are worth a separate command.
+/// Returns true if waits for a lock took so long that the summary suggests a command about them: a part of the `nanos`
+/// of the report, or one of them alone.
 fn is_worth(row: &Blocked, nanos: u64) -> bool {
     row.times.total > nanos / LOCKS_PART || row.times.max > LOCK_LONG
 }

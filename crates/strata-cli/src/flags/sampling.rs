@@ -20,7 +20,7 @@ pub struct SamplingFlags {
 }
 
 impl SamplingFlags {
-    /// Returns the change with these flags.
+    /// Returns `events` with the shares and rates of records that these flags give.
     pub fn of(self, events: EnableEvents) -> EnableEvents {
         EnableEvents { every: self.every, at_most: self.at_most, ..events }
     }

@@ -28,12 +28,13 @@ pub struct Events<'r> {
     /// A heap of all other cursors that are not at their end, the first one in order on top.
     others: Vec<Turn>,
     current: usize,
-    /// Key of the heap's top: messages of the current cursor below this key come first.
+    /// The key of the first message of all other cursors: messages of the current cursor with a lower key come before
+    /// it.
     until: i64,
     started: bool,
 }
 
-/// The position of a cursor in the order of messages.
+/// A cursor, and the key by which its next message is sorted among those of other cursors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     key: i64,

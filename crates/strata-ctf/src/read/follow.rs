@@ -224,8 +224,8 @@ impl Follow {
         self.range = range;
     }
 
-    /// Sets the time that is used in place of this machine's: that up to which a copy of another machine's files is
-    /// complete \[ns since 1970\].
+    /// Sets the time up to which the files are complete, if they are a copy of another machine's; `None` for this
+    /// machine's own files, which are complete up to the present \[ns since 1970\].
     pub fn set_now(&mut self, now: Option<i64>) {
         self.now = now;
     }

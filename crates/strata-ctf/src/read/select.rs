@@ -77,7 +77,7 @@ pub struct Selection {
     plans: Vec<ClassSelection>,
     /// Values of system calls' arguments that only a later record has, and that the filter tests on the call's entry.
     deferred: Option<Arc<DeferredFields>>,
-    /// The provider of derived words, if the filter needs one.
+    /// What answers words that no record has as a field, such as the name of a process, if the filter has one.
     derived: Option<Arc<dyn DerivedValues>>,
     /// True if only records that [`DerivedValues::is_wanted`] accepts are selected.
     wanted_only: bool,
@@ -111,7 +111,8 @@ impl Selection {
         }
     }
 
-    /// Returns the derived words that the filter uses and that records of these traces do not have themselves.
+    /// Returns the words of the filter that must be derived, such as the name of a process: no record of these traces
+    /// has them as fields.
     #[must_use]
     pub fn asked_words(&mut self, reader: &Reader) -> AskedWords {
         let mut asked = AskedWords::default();
@@ -334,7 +335,7 @@ impl<'r> Record<'r, '_> {
     }
 }
 
-/// Adds the derived words that a condition uses.
+/// Adds the words of a condition that no record has as a field, such as the name of a process, to `asked`.
 fn words_of(node: &FieldTestNode, asked: &mut AskedWords) {
     let word = |source: &ValueSource| match source.from {
         From::Derived(word) => Some(word),

@@ -2,18 +2,20 @@
 
 use super::tracks::MachineNumber;
 
-/// The first number of a stand-in; there is one for each CPU. Linux uses lower numbers only.
+/// The number of the process of all stand-ins: threads that are invented for the time in which nobody knows what a CPU
+/// ran. Each CPU has one, with a number after this. Linux uses lower numbers only.
 const UNKNOWN: i32 = 1 << 22;
-/// The name of stand-ins and of their process.
+/// The name of the stand-ins for unknown threads, and of their process.
 pub(super) const NAME: &str = "unknown";
 /// The state of a thread if no record says why it left its CPU. No kernel uses these bits, so readers show it as
 /// unknown. Readers that do not know the kernel's release take the lowest bit for a sleep.
 pub(super) const NO_STATE: i64 = 0x8001;
 
-/// The process to which all stand-ins belong.
+/// The process to which the stand-ins for unknown threads belong.
 pub(super) const UNKNOWN_PROCESS: i32 = UNKNOWN;
 
-/// Returns the number of the stand-in for a CPU, given by its exported number.
+/// Returns the number of the thread that stands for whatever a CPU runs while that is unknown. The CPU is given by its
+/// exported number.
 pub(super) fn unknown(cpu: u32) -> i32 {
     i32::try_from(cpu).ok().and_then(|cpu| (UNKNOWN + 1).checked_add(cpu)).unwrap_or(i32::MAX)
 }
@@ -34,9 +36,9 @@ pub(super) struct GivenCpu {
 pub(super) struct Runs {
     /// The CPUs, by their exported numbers; the format has few.
     cpus: Vec<Option<GivenCpu>>,
-    /// The number of CPUs that have a stand-in.
+    /// The number of CPUs whose thread is unknown now, so that a stand-in has them.
     unknown: usize,
-    /// True for each CPU whose stand-in has been described.
+    /// True for each CPU whose stand-in already has a name in the output.
     described: Vec<bool>,
 }
 
@@ -61,13 +63,13 @@ impl Runs {
         *slot = given;
     }
 
-    /// Returns true if any CPU has a stand-in.
+    /// Returns true if the thread of any CPU is unknown now.
     #[inline]
     pub(super) fn has_unknown(&self) -> bool {
         self.unknown > 0
     }
 
-    /// Returns true at the first call for a CPU, after which its stand-in must be described.
+    /// Returns true at the first call for a CPU: then the caller must write the name of its stand-in.
     pub(super) fn describe(&mut self, cpu: u32) -> bool {
         let Ok(at) = usize::try_from(cpu) else { return false };
         if self.described.len() <= at {

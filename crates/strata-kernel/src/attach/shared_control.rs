@@ -189,7 +189,8 @@ impl Switch {
 }
 
 impl Switch {
-    /// Makes the program announce the events that it has recorded, since it runs before its replacement.
+    /// Makes a program that is to be replaced mark the events that it has recorded, so that its replacement, which runs
+    /// after it, does not record them again.
     pub(crate) fn tell(&self) {
         self.shared.set_role(self.at, ON_TELLS);
     }

@@ -44,7 +44,7 @@ pub(crate) struct DumpHeader {
 pub(crate) enum DumpedCode<'b> {
     /// A piece of code was made.
     Made { start: u64, bytes: u64, index: u64, name: &'b [u8] },
-    /// A piece of code was moved to `start`.
+    /// A record that says: a piece of generated code was moved to the address `start`.
     Moved { start: u64, bytes: u64, index: u64 },
     /// Something else.
     Other,
@@ -65,7 +65,7 @@ pub(crate) struct DumpRecord<'b> {
 pub(crate) enum DumpError {
     /// More bytes of the file are needed; there may be none yet.
     Short,
-    /// The file is not in this form, or damaged from here on.
+    /// The bytes are no record of a jitdump file: it has another form, or is damaged from here on.
     Wrong,
 }
 

@@ -147,7 +147,7 @@ pub struct LinkLook {
     pub spooled: u64,
     /// Why the last message could not be written to the spool.
     pub spool_problem: Option<String>,
-    /// What the relay does not write for want of the host's share of its space.
+    /// The data that the relay does not store, since this host has used up its share of the relay's space.
     pub quota: QuotaLook,
 }
 

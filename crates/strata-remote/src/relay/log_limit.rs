@@ -29,7 +29,7 @@ pub struct LogLimit {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Begin of the period: the time of its first event.
+    /// The begin of the period in which events are counted now: the time of its first event.
     since: Option<Instant>,
     /// Events that were logged, by address and reason, and how many more of each there were.
     logged: HashMap<(Option<IpAddr>, String), (RelayEvent, u64)>,

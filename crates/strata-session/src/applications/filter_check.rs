@@ -169,7 +169,7 @@ impl Filtered {
         self.is_filtered.load(Ordering::Relaxed)
     }
 
-    /// Returns whether there is a filter that no event is known to pass as a whole.
+    /// Returns whether some filter was not found yet to fit an event: no known event has all the fields that it names.
     pub(crate) fn is_open(&self) -> bool {
         lock(&self.asked).iter().any(|one| !one.found.is_fine)
     }

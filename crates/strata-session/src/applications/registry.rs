@@ -195,7 +195,7 @@ pub(crate) struct Registry {
     short: WaitingForRoom,
     /// Time when all processes present at the start had been admitted \[ns of `CLOCK_MONOTONIC`\]; 0 before that.
     ready_ns: u64,
-    /// True if the memory of programs that have ended is kept.
+    /// True if the shared memory of programs that have ended is held for a later snapshot.
     holds: bool,
     next_tick: Instant,
     next_update: Instant,

@@ -45,12 +45,13 @@ pub(crate) struct TriggerProgress {
     written: u64,
     /// Number of the last complete chunk.
     part: u64,
-    /// Number of occurrences that the last firing has answered, or left out.
+    /// Number of times that the condition was met when the trigger fired last: one firing stands for all of them.
     pub(crate) occurrences: u64,
     last: Option<Instant>,
     /// Number of times that the trigger fired.
     pub(crate) fired: u64,
-    /// Number of occurrences for which it did not fire because of its pause or limit.
+    /// Number of times that the condition was met without a firing of its own: because of the pause or the limit, or
+    /// since one firing stood for several.
     pub(crate) suppressed: u64,
 }
 

@@ -17,7 +17,8 @@ const HELD_MAX: usize = 64 << 20;
 pub(super) struct Elsewhere {
     /// The socket that has replaced the present one.
     next: Option<Wire>,
-    /// The first bytes from the next channel. Only the hypervisor that runs the machine sends any.
+    /// The first bytes from `next`. Of two hypervisors during a migration, only the one that runs the machine sends
+    /// any.
     first: Vec<u8>,
     looked: Instant,
     /// The number of migrations so far.
@@ -46,8 +47,8 @@ impl Elsewhere {
         self.moves
     }
 
-    /// Checks whether there is another socket, and whether bytes arrive on it. Call this before reading the present
-    /// socket: once the other socket sends, the present one sends nothing more.
+    /// Looks for the socket of another hypervisor to which the guest has migrated, and for bytes from it. Must be
+    /// called before the present socket is read: once the other one sends, nothing more arrives on the present one.
     pub(super) fn look(&mut self, waiting: &Waiting, wire: &Wire, buffer: &mut [u8]) {
         if self.moves < MOVES_MAX && self.looked.elapsed() > PERIOD {
             self.looked = Instant::now();

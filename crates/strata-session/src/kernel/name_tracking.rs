@@ -12,7 +12,8 @@ use crate::machine::process_names::ProcessNames;
 
 /// The shortest period of searching all processes.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Bound on the time for searching: the pause is this many times as long as a search.
+/// The number of times that the pause after a search for processes by name is longer than that search, so that
+/// searching takes at most one percent of the time.
 const SHARE: u32 = 100;
 /// The most processes found by name that the kernel's programs can track.
 const FOUND_MAX: usize = 512;

@@ -32,7 +32,7 @@ pub(crate) type BeginRecording = Box<dyn Fn(&str, bool) -> io::Result<RemoteOutp
 /// The recordings at a relay into which a session's trace is split.
 pub(crate) struct RelayParts {
     begin: BeginRecording,
-    /// Name of all recordings, before their time.
+    /// The begin of the names of all recordings, which the time of each follows.
     name: String,
     present: RelayPart,
     /// The previous part, as long as the relay does not have all of it.

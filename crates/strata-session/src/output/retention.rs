@@ -154,7 +154,7 @@ impl Leavings {
         Leavings { mark: SessionMark::new(session), asked, state: Mutex::new(state) }
     }
 
-    /// Adds a folder in which snapshots are saved.
+    /// Makes a folder one in which old snapshots are searched and removed.
     pub(crate) fn look_in(&self, folder: &Path, made: Made) {
         let is_piped =
             folder.file_name().is_some_and(|name| name.as_bytes().starts_with(PIPED.as_bytes()));

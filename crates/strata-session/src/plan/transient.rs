@@ -11,8 +11,8 @@ use crate::options::{GuestOptions, Options};
 use crate::record::preload::PreloadPart;
 use crate::report::NoKernel;
 
-/// What no file and no message has: a process has another number after a kill, a command is not run twice, and another
-/// machine's recorder does not wait. A session with any of it is not restored after a kill.
+/// The parts of a request that hold for one run only, so that no file and no message has them: processes by number, a
+/// command, a connection to a guest. A session that has one is not restored after its recorder was killed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transient {
     /// True for `strata record` without `--background`: no other command reaches the session, so that nothing changes it.

@@ -125,7 +125,7 @@ impl PreloadPart {
         }
     }
 
-    /// Returns the providers of the part's events.
+    /// Returns the providers of the events that this library records, as they are called in `PROVIDER:EVENT`.
     fn providers(self) -> &'static [&'static str] {
         match self {
             PreloadPart::Malloc => &["libc"],
@@ -293,7 +293,7 @@ pub fn runtime() -> Result<PathBuf, PreloadError> {
     Ok(real)
 }
 
-/// Returns our objects among those that such a variable names, without the user's own.
+/// Returns the objects of Strata in a value of `LD_PRELOAD`, without those of the user.
 pub(crate) fn objects(value: &OsStr) -> Vec<PathBuf> {
     let text = value.to_string_lossy();
     let all =

@@ -53,7 +53,7 @@ struct LoadedProgram {
 }
 
 impl LoadedProgram {
-    /// Returns the findings that also hold for the program's children.
+    /// Returns what was found out about this program, if it holds for the programs that it starts as well.
     fn passes_on(&self) -> Option<Seen> {
         let passed = |seen: &Seen| *seen != Seen::Both && !self.has(RUNTIME);
         self.seen.or(self.inherited).filter(passed)

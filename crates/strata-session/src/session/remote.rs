@@ -295,7 +295,8 @@ impl RemoteTrace {
         SentSoFar(self.links())
     }
 
-    /// Makes further writes wait for the relay, until the user requests a stop once more.
+    /// Prepares the end of the recording: from now on a write waits until the relay takes it, instead of discarding,
+    /// unless the user requests a stop once more.
     pub(crate) fn begin_end(&self, stop: &Stop) {
         self.links().iter().for_each(|link| link.begin_end(next_request(stop)));
     }

@@ -487,7 +487,8 @@ impl Resources {
         self.remote.as_ref().map(RemoteTrace::sent)
     }
 
-    /// Makes further writes wait for the relay, as long as the relay accepts data.
+    /// Prepares the end of the recording: from now on a write waits until the relay takes it, instead of discarding, as
+    /// long as the relay accepts data.
     pub(crate) fn begin_end(&self, stop: &Stop) {
         let Some(remote) = &self.remote else { return };
         self.context.shared.room().end();

@@ -67,9 +67,9 @@ type RotationReply = Sender<Result<Rotated, String>>;
 /// The output that is split into chunks.
 #[derive(Clone)]
 pub(crate) enum RotatedOutput {
-    /// A folder here.
+    /// The trace is in a folder on this machine.
     Folder(Arc<Mutex<ChunksOutput>>),
-    /// A relay on another host.
+    /// The trace goes to a relay on another host.
     Relay(Arc<Mutex<RelayParts>>),
 }
 

@@ -58,7 +58,8 @@ pub(crate) struct Snapshots {
 struct SnapshotsEnd(Arc<OnceLock<(Stop, usize)>>);
 
 impl SnapshotsEnd {
-    /// Returns a function that tells whether the session must not wait any longer.
+    /// Returns a function that returns true once the session must stop waiting, because the user has requested a stop
+    /// again.
     fn is_over(&self) -> IsOver {
         let Self(end) = self.clone();
         Box::new(move || end.get().is_some_and(|(stop, asked)| stop.requests() > *asked))

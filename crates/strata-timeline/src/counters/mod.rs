@@ -125,7 +125,7 @@ struct OpenCounter {
 }
 
 impl OpenCounter {
-    /// Returns the end of a value that is over at `now`.
+    /// Returns the time at which a value ends that another one replaces at `now`, or that the trace ends with.
     fn end(&self, now: i64) -> i64 {
         self.gap.map_or(now, |gap| gap.min(now)).max(self.value.from)
     }
@@ -137,7 +137,7 @@ pub(crate) struct OpenCounters {
     open: HashMap<CounterKey, OpenCounter>,
     /// The counters that a gap in these records ends. A counter that a gap has ended is removed.
     homes: BTreeMap<CounterHome, HashSet<CounterKey>>,
-    /// The time up to which records are missing; without a CPU, records of some CPU of the trace.
+    /// The time up to which records are missing, by trace and CPU. Without a CPU, it is not known which CPU had them.
     unsure: HashMap<CounterHome, i64>,
     /// The time up to which records of an unknown CPU are missing, by trace.
     unsure_of_all: HashMap<u32, i64>,

@@ -93,7 +93,8 @@ impl<'n> CallEnd<'n> {
         })
     }
 
-    /// Returns true for an event that begins a call whose end does not say its name.
+    /// Returns true for an event that begins a system call and has its name, while the event of its end is the same for
+    /// all calls.
     #[must_use]
     pub fn is_ended_by_any(event: &str) -> bool {
         let is_old = |(enter, _): &(&str, &str)| kernel_name(event).starts_with(enter);

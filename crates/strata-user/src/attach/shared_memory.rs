@@ -307,7 +307,8 @@ impl ProgramMemory {
         Some(Lock { memory: self })
     }
 
-    /// Returns true if a slot is in use by a tracer, or by a process whose tracer may still come.
+    /// Returns true if a slot is in use: by a tracer with a heartbeat, or by a process that was started for a tracer
+    /// and waits until that finds it.
     pub fn slot_is_alive(&self, slot: u32, now_ns: u64) -> bool {
         let at = session(slot);
         let status = self.u32(at + offset_of!(user::Session, status)).load(Ordering::Acquire);

@@ -295,7 +295,7 @@ impl<Q, A> Desk<Q, A> {
     }
 }
 
-/// A thread that works at a [`Desk`].
+/// A thread that answers the queries which arrive at a [`Desk`], one at a time.
 struct Seat<Q, A> {
     desk: Arc<Desk<Q, A>>,
     number: usize,

@@ -83,7 +83,7 @@ pub(super) enum OpCode {
     Unsigned(Bits),
     Signed(Bits),
     Real(Bits),
-    /// An integer in LEB128. The base moves to the integer's end.
+    /// An integer in LEB128, whose length varies. The fields after it are found from its end.
     Leb {
         offset: u64,
         signed: bool,

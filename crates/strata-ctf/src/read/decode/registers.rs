@@ -43,7 +43,8 @@ type RegisterKey = (Scope, Vec<u32>);
 /// An index that no member and no option has: structures and variants are smaller.
 const NO_MEMBER: u32 = u32::MAX;
 
-/// An integer that a location names.
+/// An integer that gives the length of an array, the selector of a variant or the like, found by the path in a
+/// location.
 struct NamedInteger<'s> {
     path: &'s [u32],
     signed: bool,

@@ -77,7 +77,7 @@ pub(super) struct DecoderParts<'t> {
     pub registers: &'t Registers,
     /// Registers that have a value after the packet's header.
     pub defined: &'t HashSet<u32>,
-    /// True if the trace has bits of both byte orders.
+    /// True if the trace has fields of both byte orders.
     pub mixed: bool,
     /// Index of the stream's first event record class, counted over all traces.
     pub first_class: usize,

@@ -93,7 +93,7 @@ pub struct AskedWords {
 }
 
 impl AskedWords {
-    /// Returns whether the filter uses no derived word.
+    /// Returns whether the filter uses fields of records only.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()

@@ -17,7 +17,7 @@ use crate::perfetto::proto::{PacketData, ProcessTree, TreeProcess, TreeThread};
 use crate::perfetto::tracks::MachineNumber;
 use strata_analyze::render::line::Lines;
 
-/// The state with which a stand-in leaves its CPU: asleep.
+/// The state, "asleep", with which the stand-in for an unknown thread leaves its CPU.
 const SLEEPS: i64 = 1;
 
 impl<W: Write> Exporter<W> {

@@ -95,7 +95,7 @@ impl TestedInteger {
     }
 }
 
-/// Consecutive values that are all inside of the spans, or all outside.
+/// A range of integers that are all accepted by a comparison, or all refused.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from: i128,

@@ -92,7 +92,8 @@ pub enum OperandError {
         /// The argument's size, from the `SIZE@` of its operand \[byte\].
         wanted: u8,
     },
-    /// A symbol with a register, as in `global(%rax)`, in a program whose load address is not known.
+    /// The operand has a symbol with a register, as in `global(%rax)`, and the program is loaded at an address that is
+    /// not known.
     #[error("an address made of a symbol and a register is known only when the program runs")]
     Moved,
     /// The index register or the scale is not possible, as in `(%rax,%rbx,3)` and `(%rax,%rsp)`.

@@ -119,7 +119,8 @@ struct Archiver<'s> {
     begun: SystemTime,
     jobs: Vec<Job>,
     retries: HashMap<PathBuf, Retry>,
-    /// Recordings of which it was said that they wait for what an earlier attempt has started.
+    /// Recordings of which a message has already reported that they wait for a program that an earlier attempt has
+    /// started.
     held: HashSet<PathBuf>,
 }
 

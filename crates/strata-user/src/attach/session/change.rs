@@ -145,7 +145,7 @@ impl AppSession {
         self.u32(rules_bytes_of(version)).load(Ordering::Relaxed)
     }
 
-    /// Returns the offset of the text of the rules with this version \[byte\].
+    /// Returns the offset in the shared memory of the text of the rules that have this version \[byte\].
     fn rules_at(&self, version: u32) -> u64 {
         match version % 2 {
             0 => (session(self.slot) + offset_of!(user::Session, rules)) as u64,
