@@ -19,9 +19,9 @@ use super::lookup_limits::{size, Budget, Charge};
 const TABLE_MAX: u64 = 256 << 20;
 /// The most bytes of instructions of one function.
 const ENTRY_MAX: usize = 64 << 10;
-/// The memory of an entry of an index that is made here \[byte\].
+/// The memory of one entry of an index of functions, which is made if the file has none \[byte\].
 const ENTRY_BYTES: u64 = 16;
-/// The number of entries by which such an index grows at least.
+/// The least number of entries by which that index grows.
 const AT_ONCE: usize = 4096;
 
 /// Number of the register with the return address, and of all registers (DWARF's numbers for x86-64).

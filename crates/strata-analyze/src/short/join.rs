@@ -63,12 +63,12 @@ pub struct Joiner {
     names: HashMap<ThreadOrCpu, Comm, Mix>,
     running: HashMap<ThreadOrCpu, i64, Mix>,
     descriptors: Follower,
-    /// The open call of each thread, by the number of its piece in `held`.
+    /// The line of the call that each thread is in: its number, counted as in `first`.
     open: HashMap<ThreadOrCpu, u64, Mix>,
     /// The open calls that were already shown without their ends: name and begin.
     cut_off: HashMap<ThreadOrCpu, (Vec<u8>, Option<i64>), Mix>,
     held: VecDeque<WaitingPiece>,
-    /// The number of the first piece in `held`.
+    /// The number of the first line in `held`. Lines are numbered from the begin of the output.
     first: u64,
     /// The size of all pieces in `held` \[byte\].
     bytes: usize,

@@ -70,7 +70,7 @@ pub fn document(
     document
 }
 
-/// Returns the key of the whole weight.
+/// Returns the key in JSON for the sum of all weights: a number of records, or a time.
 fn weight_key(weigh: Weigh) -> &'static str {
     match weigh {
         Weigh::Records => WEIGHT_KEYS.0,

@@ -303,7 +303,8 @@ impl<W: Write> PacketWriter<W> {
         })
     }
 
-    /// Writes a sample, with the names that are new in it, in the sequence of a share.
+    /// Writes a sample of a call stack, and the names that it uses first. Each `share` of the work has a sequence of
+    /// packets, and names, of its own.
     pub(super) fn sample(
         &mut self,
         share: usize,

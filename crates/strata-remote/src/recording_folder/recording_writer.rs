@@ -60,14 +60,16 @@ const RECORD_BYTES_MIN: u64 = 4;
 /// Size that a file counts at least \[byte\].
 const FILE_BYTES: u64 = 4096;
 
-/// What is in the files of a recording that goes on, of the messages that its state file says have come.
+/// Whether the files of a recording that is continued have everything that its state file says was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilesState {
-    /// All of them: what is written counts.
+    /// The files have everything that was written to them.
     Written,
-    /// All of them, but those are wanted again that are not known to be on the disk.
+    /// The files have everything that was written to them. Data that are not known to be on the disk are requested
+    /// again all the same.
     Durable,
-    /// Anything may be in place of those that are not known to be on the disk: it could not be written there.
+    /// A write to the disk has failed. The files may have wrong bytes in place of the data that were not known to be on
+    /// the disk.
     Doubted,
 }
 

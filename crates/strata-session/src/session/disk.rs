@@ -128,7 +128,7 @@ impl fmt::Display for LowSpace {
     }
 }
 
-/// A limit on the size of a trace's files, with their measurement.
+/// A limit on the size of a trace's files. Their size is measured from time to time.
 #[derive(Debug)]
 pub(crate) struct DiskLimit {
     max: u64,

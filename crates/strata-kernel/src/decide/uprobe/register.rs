@@ -5,7 +5,7 @@ pub use crate::arch::registers::Register;
 use crate::arch::registers::Registers;
 use strata_abi::kernel::{Part, MEMORY, REGISTER};
 
-/// Returns the registers of this machine.
+/// Returns the registers of the processor on which this program runs.
 pub(crate) fn here() -> &'static Registers {
     arch::here_or_any().registers
 }

@@ -124,7 +124,7 @@ pub enum ElfError {
         path: PathBuf,
         /// The symbol as it was written.
         symbol: String,
-        /// Names of functions that it may choose.
+        /// Names of the functions of which the program chooses one for this symbol when it starts.
         similar: Vec<String>,
     },
     /// The symbol is a variable.
