@@ -668,7 +668,10 @@ impl Flags {
                 record.override_help(help)
             });
         }
-        Flags::from_arg_matches(&command.try_get_matches()?)
+        let words = std::env::args_os().collect();
+        Flags::from_arg_matches(
+            &command.try_get_matches_from(crate::sql::queries_as_values(words))?,
+        )
     }
 
     /// Returns the message about a flag that is accepted without effect, from the process that the user has started.

@@ -24,6 +24,7 @@ mod prompt;
 mod rows;
 mod schema;
 
+use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufWriter, IsTerminal as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -112,6 +113,22 @@ pub struct SqlFlags {
     /// Show names of C++ and Rust as compilers have made them
     #[arg(long)]
     mangled: bool,
+}
+
+/// Marks a query that begins with a comment, as those of the guide do, as a value: `--` with a space behind it is no flag.
+#[must_use]
+pub fn queries_as_values(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|command| command == "sql") {
+        for word in words.iter_mut().skip(2) {
+            let text = word.to_str().and_then(|text| text.strip_prefix("--"));
+            if text.is_some_and(|text| text.starts_with(char::is_whitespace)) {
+                let mut value = OsString::from("\n");
+                value.push(&*word);
+                *word = value;
+            }
+        }
+    }
+    words
 }
 
 fn parse_parameter(text: &str) -> Result<(String, String), String> {
@@ -296,5 +313,29 @@ fn say(found: &Found, reader: &Reader) -> u8 {
         2
     } else {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_that_begins_with_a_comment_is_a_value() {
+        let values = |words: &[&str]| {
+            let words = words.iter().map(OsString::from).collect();
+            let values = queries_as_values(words).into_iter();
+            values.map(|word| word.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        let query = "-- How many?\nselect 1";
+        let wanted = ["strata", "sql", "t", "\n-- How many?\nselect 1"];
+        assert_eq!(values(&["strata", "sql", "t", query]), wanted);
+        for words in [
+            &["strata", "sql", "--json", "t", "--", "select 1 -- one"][..],
+            &["strata", "view", "t", query],
+            &["strata"],
+        ] {
+            assert_eq!(values(words), words);
+        }
     }
 }
