@@ -64,6 +64,11 @@ const FILLERS: u64 = 16;
 ///
 /// If P fits into the padding that is there, steps 1 and 2 are left out. The first packet is written under a hidden
 /// name.
+///
+/// So a new page is written twice to the system's memory, and once to the disk: of 19.2 MB that a relay received, its
+/// system calls wrote 37.4 MB, and the disk 19.3 MB. With less a file could not consist of whole packets at any moment: only what
+/// lies within one page changes at once, the size of a file and the size of a packet in it do not, and what is grown
+/// without being written is zeros, which are no packet.
 #[derive(Debug)]
 pub(crate) struct StreamFile {
     name: String,
