@@ -158,12 +158,14 @@ pub enum SessionError {
         source: io::Error,
     },
     /// The relay on another host cannot be reached, or refuses the recording.
-    #[error("--to {relay}: {why}. On that host: strata relayd --listen ADDRESS --output DIR; see docs/guide/network.md")]
+    #[error("--to {relay}: {why}{advice}; see docs/guide/network.md")]
     Remote {
         /// The relay's address.
         relay: String,
         /// Why the relay cannot be used.
         why: String,
+        /// What to do, if it does not answer at all.
+        advice: &'static str,
     },
     /// This machine has no certificate for the relay on another host.
     #[error(transparent)]

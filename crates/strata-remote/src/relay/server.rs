@@ -581,7 +581,8 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
         let certificate = connection.peer_certificate();
         if !certificate.is_some_and(|certificate| is_for(&certificate, &open.host)) {
             return Err(End::Refused(format!(
-                "its certificate is not for the name '{}'",
+                "its certificate is not for the name '{}'. Use the one that was made for it, or --to NAME@HOST with the name \
+                 that the certificate is for",
                 open.host
             )));
         }

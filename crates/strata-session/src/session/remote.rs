@@ -28,6 +28,9 @@ use crate::session::stop::Stop;
 /// The longest wait for a relay at the start of a recording that a command begins.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// What to do if no relay answers.
+const BEGIN_RELAY: &str = ". On that host: strata relayd --listen ADDRESS --output DIR";
+
 /// The state of the connection to a relay, in a session's status.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RemoteStatus {
@@ -132,7 +135,12 @@ impl RemoteTrace {
             // A user who types a command gets the error at once. A persistent session goes on trying to connect.
             for link in begun.links() {
                 let connected = link.wait_connected(CONNECT);
-                connected.map_err(|why| SessionError::Remote { relay: begun.name.clone(), why })?;
+                connected.map_err(|why| {
+                    // Who refuses is there.
+                    let is_there = link.failure().is_some();
+                    let advice = if is_there { "" } else { BEGIN_RELAY };
+                    SessionError::Remote { relay: begun.name.clone(), why, advice }
+                })?;
             }
         }
         Ok(Some(begun))
