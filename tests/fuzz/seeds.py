@@ -438,7 +438,13 @@ def imports():
     for kind, config, at in ((1, 0, ids), (2, 316, ids + 8)):
         head += struct.pack("=IIQQQQQ", kind, 128, config, 0, parts, 0, 1 << 18).ljust(128, b"\0") + struct.pack("=QQ", at, 8)
     places = struct.pack("=4Q", table + 32, len(formats_of), table + 32 + len(formats_of), len(release))
-    return [head + struct.pack("=QQ", 11, 22) + records + places + formats_of + release]
+    # The same as perf writes it to a pipe.
+    events = b"".join(
+        record(64, 0, struct.pack("=IIQQQQQ", kind, 128, config, 0, parts, 0, 1 << 18).ljust(128, b"\0") + struct.pack("=Q", event))
+        for kind, config, event in ((1, 0, 11), (2, 316, 22)))
+    tracing = record(66, 0, struct.pack("=I", len(formats_of))) + formats_of.ljust(-(-len(formats_of) // 8) * 8, b"\0")
+    pipe = struct.pack("=8sQ", b"PERFILE2", 16) + events + record(80, 0, struct.pack("=Q", 4) + release) + tracing + records
+    return [head + struct.pack("=QQ", 11, 22) + records + places + formats_of + release, pipe]
 
 
 def answers():

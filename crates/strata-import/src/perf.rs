@@ -4,9 +4,10 @@ mod classes;
 mod head;
 mod ordered;
 mod record;
+mod records;
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io;
 use std::path::Path;
 
 use strata_model::Uuid;
@@ -17,7 +18,8 @@ use crate::trace_writer::TraceWriter;
 use classes::Classes;
 use head::{part, PerfFile, MAGIC};
 use ordered::Ordered;
-use record::{PerfRecord, RECORD_BYTES};
+use record::PerfRecord;
+use records::{Next, Records};
 
 /// The most tracepoints that a remark names.
 const NAMES_SHOWN: usize = 3;
@@ -40,14 +42,10 @@ pub(crate) fn convert(path: &Path, folder: &Path, uuid: Uuid) -> Result<Imported
     let has_cpus = about.events.iter().any(|event| event.has(part::CPU));
     let writer = TraceWriter::begin(folder, &trace, has_cpus).map_err(of_trace)?;
     let mut ordered = Ordered::new(classes, writer);
-    file.seek(SeekFrom::Start(about.data.0)).map_err(|error| of_file(error.into()))?;
-    let mut records = Records {
-        data: BufReader::with_capacity(1 << 20, file.take(about.data.1)),
-        body: Vec::with_capacity(RECORD_BYTES),
-        bytes: 0,
-    };
+    let records = Records::new(&mut file, about.data);
+    let mut records = records.map_err(|error| of_file(error.into()))?;
     let damage = loop {
-        match records.next().map_err(|error| of_file(error.into()))? {
+        match records.next(0).map_err(|error| of_file(error.into()))? {
             Next::Record(kind, misc) => {
                 let record = PerfRecord::parse((kind, misc), &records.body, &about);
                 let record = record.map_err(|why| of_file(why.into()))?;
@@ -104,69 +102,6 @@ fn remarks(about: &PerfFile, classes: &Classes) -> Vec<String> {
         remarks.push("perf was told to record no times: all records have the time 0".to_owned());
     }
     remarks
-}
-
-/// The records of a file, one after the other.
-struct Records {
-    data: BufReader<io::Take<File>>,
-    /// The bytes behind the head of the last record.
-    body: Vec<u8>,
-    /// Bytes of whole records so far.
-    bytes: u64,
-}
-
-/// The result of reading a record.
-enum Next {
-    /// A record of this kind, with these flags.
-    Record(u32, u16),
-    End,
-    Damage(String),
-}
-
-impl Records {
-    /// Reads the next record.
-    fn next(&mut self) -> io::Result<Next> {
-        let mut header = [0; 8];
-        match self.fill(&mut header)? {
-            0 => return Ok(Next::End),
-            8 => {}
-            _ => return Ok(Next::Damage("it ends within a record".to_owned())),
-        }
-        let [a, b, c, d, e, f, g, h] = header;
-        let (kind, misc) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]));
-        let size = u16::from_ne_bytes([g, h]);
-        let Some(bytes) = usize::from(size).checked_sub(8) else {
-            return Ok(Next::Damage(format!(
-                "a record of kind {kind} has {size} bytes, and at least 8 are possible"
-            )));
-        };
-        let mut body = std::mem::take(&mut self.body);
-        body.resize(bytes, 0);
-        let found = self.fill(&mut body);
-        self.body = body;
-        if found? < bytes {
-            return Ok(Next::Damage("it ends within a record".to_owned()));
-        }
-        // Tables of a processor's own trace stand behind their records.
-        let behind = record::bytes_behind(kind, &self.body).unwrap_or(0);
-        let skipped = io::copy(&mut (&mut self.data).take(behind), &mut io::sink())?;
-        self.bytes += u64::from(size) + skipped;
-        Ok(Next::Record(kind, misc))
-    }
-
-    /// Reads until the buffer is full or the data ends. Returns the bytes that were read.
-    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut have = 0;
-        while let Some(rest) = buffer.get_mut(have..).filter(|rest| !rest.is_empty()) {
-            match self.data.read(rest) {
-                Ok(0) => break,
-                Ok(bytes) => have += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(have)
-    }
 }
 
 #[cfg(test)]

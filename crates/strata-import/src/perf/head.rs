@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
+use super::records::{Next, Records, HEADER_ATTR, HEADER_FEATURE, HEADER_TRACING_DATA, SAMPLE};
 use crate::bytes::{until_nul, Bytes};
 use crate::error::Problem;
 use crate::formats::{self, TracepointFormat};
@@ -25,6 +26,8 @@ pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 pub(crate) const TRACEPOINT: u32 = 2;
 
 const HEAD_BYTES: usize = 104;
+/// The size of the head of what perf writes to a pipe \[byte\].
+const PIPE_HEAD_BYTES: u64 = 16;
 /// The most events, and numbers of all of them together.
 const EVENTS_MAX: u64 = 4096;
 const IDS_MAX: u64 = 1 << 20;
@@ -129,11 +132,7 @@ impl PerfFile {
         }
         match from.u64() {
             Some(size) if size == HEAD_BYTES as u64 => {}
-            Some(16) => {
-                return Err(
-                    "it is what perf writes to a pipe. Make a file of it: perf inject -i FILE -o OTHER".into()
-                );
-            }
+            Some(16) => return PerfFile::of_pipe(file),
             size => {
                 return Err(Problem::Bad(format!(
                     "its head has {} bytes, and {HEAD_BYTES} in files of perf since Linux 3.0",
@@ -157,6 +156,58 @@ impl PerfFile {
         about.read_events(file, attr_bytes, attrs)?;
         about.read_features(file, flags);
         Ok(about)
+    }
+
+    /// Reads what perf has written to a pipe: what files have in their head are records in front of the first sample.
+    fn of_pipe(file: &mut File) -> Result<PerfFile, Problem> {
+        let data = (PIPE_HEAD_BYTES, file.metadata()?.len().saturating_sub(PIPE_HEAD_BYTES));
+        let mut about = PerfFile { data, ..PerfFile::default() };
+        let mut records = Records::new(file, data)?;
+        let (mut tracing, mut ids, mut descriptions) = (Vec::new(), 0, None);
+        while let Next::Record(kind, _) = records.next(FEATURE_BYTES_MAX)? {
+            match kind {
+                SAMPLE => break,
+                HEADER_TRACING_DATA => tracing = std::mem::take(&mut records.behind),
+                HEADER_ATTR => about.add_event(&records.body, &mut ids)?,
+                HEADER_FEATURE => {
+                    let mut from = Bytes(&records.body);
+                    match from.u64().and_then(|bit| u32::try_from(bit).ok()) {
+                        Some(EVENT_DESC) => descriptions = Some(from.0.to_vec()),
+                        Some(bit) => about.read_feature(bit, from.0),
+                        None => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        if about.events.is_empty() {
+            return Err("it describes no event".into());
+        }
+        // Both are about all events.
+        about.formats = formats::read(&tracing, &about.tracepoints());
+        if let Some(descriptions) = descriptions {
+            about.name_events(&descriptions);
+        }
+        Ok(about)
+    }
+
+    /// Adds an event: its description, whose size is in it, and its numbers.
+    fn add_event(&mut self, body: &[u8], ids: &mut u64) -> Result<(), Problem> {
+        let bytes = body.get(4..).and_then(|rest| Bytes(rest).u32()).unwrap_or(0) as usize;
+        let attr = body.get(..bytes).filter(|attr| attr.len() as u64 >= *ATTR_BYTES.start() - 16);
+        let event = attr.and_then(event_of).ok_or("an event's description is too short")?;
+        let mut numbers = Bytes(body.get(bytes..).unwrap_or_default());
+        while let Some(id) = numbers.u64() {
+            *ids += 1;
+            self.ids.entry(id).or_insert(self.events.len());
+        }
+        self.events.push(event);
+        if self.events.len() as u64 > EVENTS_MAX || *ids > IDS_MAX {
+            return Err(Problem::Bad(format!(
+                "it has more than {EVENTS_MAX} events, or {IDS_MAX} numbers of events"
+            )));
+        }
+        Ok(())
     }
 
     fn read_events(
@@ -219,14 +270,19 @@ impl PerfFile {
             }
             // Without it less is known, and no record is missing.
             let Ok(found) = read_at(file, at, bytes) else { continue };
-            match bit {
-                TRACING_DATA => self.formats = formats::read(&found, &self.tracepoints()),
-                HOSTNAME => self.hostname = text(&found),
-                OS_RELEASE => self.release = text(&found),
-                ARCHITECTURE => self.machine = text(&found),
-                EVENT_DESC => self.name_events(&found),
-                _ => self.offset_ns = clock_offset(&found),
-            }
+            self.read_feature(bit, &found);
+        }
+    }
+
+    fn read_feature(&mut self, bit: u32, found: &[u8]) {
+        match bit {
+            TRACING_DATA => self.formats = formats::read(found, &self.tracepoints()),
+            HOSTNAME => self.hostname = text(found),
+            OS_RELEASE => self.release = text(found),
+            ARCHITECTURE => self.machine = text(found),
+            EVENT_DESC => self.name_events(found),
+            CLOCK_DATA => self.offset_ns = clock_offset(found),
+            _ => {}
         }
     }
 

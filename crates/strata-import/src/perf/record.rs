@@ -1,20 +1,16 @@
 //! Parses the records of perf.
 
 use super::head::{part, PerfFile};
+use super::records::SAMPLE;
 use crate::bytes::{until_nul, Bytes};
-
-/// The largest record \[byte\].
-pub(crate) const RECORD_BYTES: usize = 1 << 16;
 
 const MMAP: u32 = 1;
 const DISCARDED: u32 = 2;
 const COMM: u32 = 3;
 const FORK: u32 = 7;
-const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const DISCARDED_SAMPLES: u32 = 13;
 const FINISHED_ROUND: u32 = 68;
-const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
@@ -123,11 +119,6 @@ pub(crate) enum Said<'b> {
 pub(crate) struct PerfRecord<'b> {
     pub at: At,
     pub said: Said<'b>,
-}
-
-/// Returns how many bytes stand behind a record that are no records: those of a processor's own trace.
-pub(crate) fn bytes_behind(kind: u32, body: &[u8]) -> Option<u64> {
-    (kind == AUXTRACE).then(|| Bytes(body).u64().unwrap_or(0))
 }
 
 impl<'b> PerfRecord<'b> {

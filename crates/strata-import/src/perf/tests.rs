@@ -250,6 +250,36 @@ fn stacks_are_those_of_the_kernel_and_of_the_program() {
     assert_eq!(schema.environment("kernel_release"), Some(&"6.1.0".into()));
 }
 
+/// The same as perf writes it to a pipe: what a file has in its head are records.
+fn pipe() -> Vec<u8> {
+    let attr = |kind: u32, config: u64, id: u64| {
+        let mut attr = [halves(&[kind, 128]), words(&[config, 0, PARTS, 0, 1 << 18])].concat();
+        attr.resize(128, 0);
+        record(64, 0, &[attr, words(&[id])].concat())
+    };
+    let mut tracing = tracing_data();
+    let begin = record(66, 0, &halves(&[tracing.len() as u32]));
+    tracing.resize(tracing.len().next_multiple_of(8), 0);
+    let release = [words(&[4]), halves(&[8]), b"6.1.0\0\0\0".to_vec()].concat();
+    let head = [b"PERFILE2".to_vec(), words(&[16]), attr(1, 0, CLOCK), attr(2, 316, SWITCH)];
+    [head.concat(), record(80, 0, &release), begin, tracing, records().concat()].concat()
+}
+
+#[test]
+fn what_perf_wrote_to_a_pipe_is_the_same_as_a_file() {
+    let folder = Folder::new();
+    let of_file = folder.convert(&file(&records())).unwrap();
+    let read = folder.read();
+    assert_eq!(folder.convert(&pipe()).unwrap(), of_file);
+    assert_eq!(folder.read(), read);
+    let whole = pipe();
+    for end in (0..whole.len()).step_by(7) {
+        if folder.convert(&whole[..end]).is_ok() {
+            folder.read();
+        }
+    }
+}
+
 #[test]
 fn samples_that_are_damaged_count_as_discarded_and_the_others_are_there() {
     let folder = Folder::new();
@@ -315,7 +345,7 @@ fn files_of_other_kinds_are_refused_with_what_to_do() {
     let text = refused(&|bytes| bytes[..8].reverse());
     assert!(text.contains("another byte order"), "{text}");
     let text = refused(&|bytes| bytes[8..16].copy_from_slice(&words(&[16])));
-    assert!(text.contains("pipe"), "{text}");
+    assert!(text.contains("describes no event"), "{text}");
     let text = refused(&|bytes| bytes[8..16].copy_from_slice(&words(&[17])));
     assert!(text.contains("17 bytes"), "{text}");
     let text = refused(&|bytes| bytes[16..24].copy_from_slice(&words(&[u64::MAX])));

@@ -1,0 +1,103 @@
+//! The records of a file, one after the other.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+
+use crate::bytes::Bytes;
+
+/// The largest record \[byte\].
+pub(crate) const RECORD_BYTES: usize = 1 << 16;
+
+/// Kinds of records: a sample.
+pub(crate) const SAMPLE: u32 = 9;
+/// Kinds that are only in what perf writes to a pipe: an event, descriptions of tracepoints, and a feature.
+pub(crate) const HEADER_ATTR: u32 = 64;
+pub(crate) const HEADER_TRACING_DATA: u32 = 66;
+pub(crate) const HEADER_FEATURE: u32 = 80;
+const AUXTRACE: u32 = 71;
+
+/// Returns how many bytes stand behind a record that are no records: those of a processor's own trace, and descriptions of tracepoints.
+fn bytes_behind(kind: u32, body: &[u8]) -> Option<u64> {
+    match kind {
+        AUXTRACE => Some(Bytes(body).u64().unwrap_or(0)),
+        HEADER_TRACING_DATA => Bytes(body).u32().map(|bytes| u64::from(bytes).next_multiple_of(8)),
+        _ => None,
+    }
+}
+
+/// The records of a file, one after the other.
+pub(crate) struct Records<'f> {
+    data: BufReader<io::Take<&'f mut File>>,
+    /// The bytes behind the head of the last record.
+    pub body: Vec<u8>,
+    /// What stands behind the last record and is no record, if it was asked for.
+    pub behind: Vec<u8>,
+    /// Bytes of whole records so far.
+    pub bytes: u64,
+}
+
+/// The result of reading a record.
+pub(crate) enum Next {
+    /// A record of this kind, with these flags.
+    Record(u32, u16),
+    End,
+    Damage(String),
+}
+
+impl<'f> Records<'f> {
+    /// Begins at the place of the records: offset and size \[byte\].
+    pub fn new(file: &'f mut File, (at, bytes): (u64, u64)) -> io::Result<Records<'f>> {
+        file.seek(SeekFrom::Start(at))?;
+        let data = BufReader::with_capacity(1 << 18, file.take(bytes));
+        let body = Vec::with_capacity(RECORD_BYTES);
+        Ok(Records { data, body, behind: Vec::new(), bytes: 0 })
+    }
+
+    /// Reads the next record, and what stands behind it if that has at most `kept` bytes.
+    pub fn next(&mut self, kept: u64) -> io::Result<Next> {
+        let mut header = [0; 8];
+        match self.fill(&mut header)? {
+            0 => return Ok(Next::End),
+            8 => {}
+            _ => return Ok(Next::Damage("it ends within a record".to_owned())),
+        }
+        let [a, b, c, d, e, f, g, h] = header;
+        let (kind, misc) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]));
+        let size = u16::from_ne_bytes([g, h]);
+        let Some(bytes) = usize::from(size).checked_sub(8) else {
+            return Ok(Next::Damage(format!(
+                "a record of kind {kind} has {size} bytes, and at least 8 are possible"
+            )));
+        };
+        let mut body = std::mem::take(&mut self.body);
+        body.resize(bytes, 0);
+        let found = self.fill(&mut body);
+        self.body = body;
+        if found? < bytes {
+            return Ok(Next::Damage("it ends within a record".to_owned()));
+        }
+        let behind = bytes_behind(kind, &self.body).unwrap_or(0);
+        self.behind.clear();
+        let mut rest = (&mut self.data).take(behind);
+        let skipped = match behind <= kept {
+            true => rest.read_to_end(&mut self.behind)? as u64,
+            false => io::copy(&mut rest, &mut io::sink())?,
+        };
+        self.bytes += u64::from(size) + skipped;
+        Ok(Next::Record(kind, misc))
+    }
+
+    /// Reads until the buffer is full or the data ends. Returns the bytes that were read.
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut have = 0;
+        while let Some(rest) = buffer.get_mut(have..).filter(|rest| !rest.is_empty()) {
+            match self.data.read(rest) {
+                Ok(0) => break,
+                Ok(bytes) => have += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(have)
+    }
+}
