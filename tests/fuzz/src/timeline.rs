@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use strata_analyze::debug_info::{Source, SourceOptions};
 use strata_analyze::reports::flame::{FlameMaker, Weigh};
 use strata_analyze::reports::memory::MemoryCounter;
-use strata_analyze::reports::offcpu::OffCpuCounter;
+use strata_analyze::reports::offcpu::{OffCpuCounter, StackOf};
 use strata_analyze::reports::spans::{By, SlowestWaits, SpanCounter};
 use strata_analyze::reports::syscalls;
 use strata_analyze::reports::threads::ThreadCounter;
@@ -167,6 +167,7 @@ fn check(reader: &Reader, flags: u8) {
     let weigh = match flags >> 3 & 3 {
         0 => Weigh::Records,
         1 => Weigh::OffCpu,
+        2 => Weigh::OffWake,
         _ => Weigh::Spans,
     };
     let all = TimeRange::ALL;
@@ -176,7 +177,8 @@ fn check(reader: &Reader, flags: u8) {
     let memory = MemoryCounter::new(all, source());
     let flame = FlameMaker::new(all, weigh, source());
     let calls = syscalls::SyscallCounter::new(all, 3);
-    let stacks = OffCpuCounter::new(all, 3, source());
+    let of = if flags & 64 == 0 { StackOf::Waiter } else { StackOf::Waker };
+    let stacks = OffCpuCounter::new(all, 3, source()).by(of);
     let mut seen = (
         (truth, (ThreadCounter::new(all, 3), stacks)),
         ((SpanCounter::new(all, None, 5), memory), ((flame, calls), history)),
@@ -219,7 +221,7 @@ fn check(reader: &Reader, flags: u8) {
     assert_eq!(stacks.map(|(_, weight)| weight).sum::<u64>(), flame.total);
     match weigh {
         Weigh::Records => assert_eq!(flame.total, truth.of_kernel, "each record once"),
-        Weigh::OffCpu => assert!(flame.total <= truth.blocked),
+        Weigh::OffCpu | Weigh::OffWake => assert!(flame.total <= truth.blocked),
         Weigh::Spans => assert!(flame.total <= truth.span_nanos),
     }
 
