@@ -85,10 +85,10 @@ def of_strata(path):
         name = event.get("name", "")
         if not name or name.startswith("lttng_statedump_"):
             continue
-        common, context = event["common"], event.get("context", {})
+        common = event["common"]
         rows.append((event["time"], event.get("cpu"), common["pid"], common["tid"], name,
                      own_fields(name, event.get("payload", {})), common["procname"]))
-        chain = tuple(context[f"callstack_{part}"] for part in ("kernel", "user"))
+        chain = tuple(common[f"callstack_{part}"] for part in ("kernel", "user"))
         chains.append((event["time"], common["pid"], common["tid"], chain))
     return rows, chains
 

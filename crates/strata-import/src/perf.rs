@@ -66,7 +66,7 @@ pub(crate) fn convert(path: &Path, folder: &Path, uuid: Uuid) -> Result<Imported
     }
     if counts.unread > 0 {
         remarks.push(format!(
-            "{} samples are damaged (too short, or of an event that the file does not describe) and count as discarded",
+            "{} samples are damaged (too short, at no possible time, or of an event that the file does not describe) and count as discarded",
             counts.unread
         ));
     }

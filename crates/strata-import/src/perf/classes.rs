@@ -16,7 +16,7 @@ pub(crate) const THREAD: u32 = 0;
 pub(crate) const MAPPED: u32 = 1;
 pub(crate) const PROGRAM: u32 = 2;
 pub(crate) const FORKED: u32 = 3;
-const FIRST: u32 = 4;
+pub(crate) const FIRST: u32 = 4;
 
 /// Size of a thread's name \[byte\].
 pub(crate) const NAME_BYTES: usize = 16;
@@ -27,7 +27,6 @@ const MONOTONIC: i32 = 1;
 /// The event class of an event of perf, and the parts of its samples that become fields.
 #[derive(Debug)]
 struct SampleClass {
-    has_stacks: bool,
     /// The tracepoint, if it is one whose format is known.
     tracepoint: Option<Tracepoint>,
     /// Other parts of a sample.
@@ -39,6 +38,9 @@ struct SampleClass {
 #[derive(Debug)]
 pub(crate) struct Classes {
     samples: Vec<SampleClass>,
+    /// True if an event has call stacks. Then each record has, which may be empty: babeltrace2 2.0 ends itself where only some classes
+    /// have arrays in their context.
+    has_stacks: bool,
 }
 
 fn number(name: &str, bytes: u8) -> Field {
@@ -70,7 +72,8 @@ impl Classes {
             });
             SampleClass::new(event, id, format)
         });
-        Classes { samples: samples.collect() }
+        let has_stacks = about.events.iter().any(|event| event.has(part::CALLCHAIN));
+        Classes { samples: samples.collect(), has_stacks }
     }
 
     /// Returns the description of the trace.
@@ -109,7 +112,10 @@ impl Classes {
         events.extend(self.samples.iter().map(|one| one.class.clone()));
         let name = Array { element: Element::Text, count: NAME_BYTES as u32 };
         let procname = Field::new("procname", FieldClass::Array(name));
-        let context = vec![number("pid", 4), number("tid", 4), procname];
+        let mut context = vec![number("pid", 4), number("tid", 4), procname];
+        if self.has_stacks {
+            context.extend(["callstack_kernel", "callstack_user"].map(stack));
+        }
         let header = RecordHeader::Large;
         let stream = StreamClass { id: 0, name: String::new(), header, context, events };
         Trace {
@@ -121,16 +127,26 @@ impl Classes {
         }
     }
 
-    /// Returns the id and the bytes of a sample's record, behind the context of all records. `None` if the sample is too short.
+    /// Appends the stacks of the kernel and of the program to the context of a record, if records have any.
+    fn put_stacks(&self, out: &mut Vec<u8>, stacks: &[Vec<u64>; 2]) {
+        for stack in stacks.iter().filter(|_| self.has_stacks) {
+            out.extend(u32::try_from(stack.len()).unwrap_or(0).to_ne_bytes());
+            stack.iter().for_each(|address| out.extend(address.to_ne_bytes()));
+        }
+    }
+
+    /// Returns the bytes of empty stacks, for records that have none.
+    pub fn no_stacks(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.put_stacks(&mut out, &[Vec::new(), Vec::new()]);
+        out
+    }
+
+    /// Returns the id and the bytes of a sample's record, behind the thread and its name. `None` if the sample is too short.
     pub fn sample(&self, sample: &Sample<'_>) -> Option<(u32, Vec<u8>)> {
         let one = self.samples.get(sample.event)?;
         let mut out = Vec::new();
-        if one.has_stacks {
-            for stack in &sample.stacks {
-                out.extend(u32::try_from(stack.len()).unwrap_or(0).to_ne_bytes());
-                stack.iter().for_each(|address| out.extend(address.to_ne_bytes()));
-            }
-        }
+        self.put_stacks(&mut out, &sample.stacks);
         for of in &one.numbers {
             let value = match *of {
                 part::IP => sample.ip,
@@ -177,18 +193,10 @@ pub(crate) fn named(at: &At, name: &[u8]) -> Vec<u8> {
 
 impl SampleClass {
     fn new(event: &PerfEvent, id: u32, format: Option<&TracepointFormat>) -> SampleClass {
-        let has_stacks = event.has(part::CALLCHAIN);
-        let stacks = || vec![stack("callstack_kernel"), stack("callstack_user")];
-        let context = if has_stacks { stacks() } else { Vec::new() };
         if let Some(format) = format {
             let (class, tracepoint) = Tracepoint::new(format);
-            let class = EventClass { id, context, ..class };
-            return SampleClass {
-                has_stacks,
-                tracepoint: Some(tracepoint),
-                numbers: Vec::new(),
-                class,
-            };
+            let class = EventClass { id, ..class };
+            return SampleClass { tracepoint: Some(tracepoint), numbers: Vec::new(), class };
         }
         let known = [(part::IP, "ip"), (part::ADDRESS, "addr"), (part::PERIOD, "period")];
         let known: Vec<_> = known.into_iter().filter(|(part, _)| event.has(*part)).collect();
@@ -197,9 +205,9 @@ impl SampleClass {
             Field::new(*name, FieldClass::Integer(integer))
         };
         let fields = known.iter().map(field).collect();
-        let class = EventClass { context, ..class(id, &name_of(event), fields) };
+        let class = class(id, &name_of(event), fields);
         let numbers = known.iter().map(|(part, _)| *part).collect();
-        SampleClass { has_stacks, tracepoint: None, numbers, class }
+        SampleClass { tracepoint: None, numbers, class }
     }
 }
 

@@ -349,5 +349,6 @@ fn clock_offset(bytes: &[u8]) -> Option<i64> {
     let mut from = Bytes(bytes);
     let (version, _) = (from.u32()?, from.u32()?);
     let (wall, own) = (i64::try_from(from.u64()?).ok()?, i64::try_from(from.u64()?).ok()?);
-    (version == 1).then(|| wall.checked_sub(own)).flatten()
+    let offset = wall.checked_sub(own).filter(|_| version == 1)?;
+    (0..=i64::MAX / 2).contains(&offset).then_some(offset)
 }

@@ -15,6 +15,8 @@ use crate::trace_writer::TraceWriter;
 const WAITING_MAX: usize = 256 << 20;
 /// The memory of a waiting record besides its bytes \[byte\].
 const RECORD: usize = std::mem::size_of::<Waiting>();
+/// The latest time that a record may have \[ns of the clock\]: with the wall clock's time at 0 it is still a date.
+const TIME_MAX: u64 = i64::MAX as u64 / 2;
 /// The most threads whose names are known.
 const THREADS_MAX: usize = 1 << 20;
 
@@ -50,6 +52,8 @@ impl What {
 #[derive(Debug)]
 pub(crate) struct Ordered {
     classes: Classes,
+    /// The bytes of empty stacks, for records that are no samples.
+    no_stacks: Vec<u8>,
     writer: TraceWriter,
     waiting: BinaryHeap<Reverse<Waiting>>,
     bytes: usize,
@@ -82,8 +86,10 @@ pub(crate) struct Counts {
 
 impl Ordered {
     pub fn new(classes: Classes, writer: TraceWriter) -> Ordered {
+        let no_stacks = classes.no_stacks();
         Ordered {
             classes,
+            no_stacks,
             writer,
             waiting: BinaryHeap::new(),
             bytes: 0,
@@ -101,7 +107,13 @@ impl Ordered {
 
     /// Takes the next record of the file.
     pub fn take(&mut self, record: PerfRecord<'_>) -> io::Result<()> {
-        let PerfRecord { at, said } = record;
+        let PerfRecord { mut at, mut said } = record;
+        if at.time > TIME_MAX {
+            at.time = 0;
+            if matches!(said, Said::Sample(_)) {
+                said = Said::Unread;
+            }
+        }
         let what = match said {
             Said::Sample(sample) => match self.classes.sample(&sample) {
                 Some((id, bytes)) => {
@@ -217,8 +229,10 @@ impl Ordered {
         let thread = [at.pid.to_ne_bytes(), at.tid.to_ne_bytes()].concat();
         let name = self.name_of(at.tid);
         let cpu = at.cpu.unwrap_or(0);
-        self.done.late +=
-            u64::from(self.writer.write(cpu, at.time, id, &[&thread, &name, bytes])?);
+        // Samples bring their own.
+        let stacks = if id < classes::FIRST { &self.no_stacks[..] } else { &[] };
+        let parts: [&[u8]; 4] = [&thread, &name, stacks, bytes];
+        self.done.late += u64::from(self.writer.write(cpu, at.time, id, &parts)?);
         Ok(())
     }
 

@@ -241,7 +241,7 @@ fn stacks_are_those_of_the_kernel_and_of_the_program() {
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
         for name in ["callstack_kernel[1]", "callstack_user[0]"] {
-            let field = event.class().find_in(Scope::SpecificContext, name);
+            let field = event.class().find_in(Scope::CommonContext, name);
             stacks.extend(field.and_then(|field| event.integer(&field)));
         }
     }
@@ -288,12 +288,15 @@ fn samples_that_are_damaged_count_as_discarded_and_the_others_are_there() {
     all.push(sample(SWITCH, (5, 2500, 0), &[], &switch(5, b"next\0\0\0\0")[..19]));
     all.push(sample(33, (5, 2500, 0), &[], &[]));
     all.push(record(9, 0, &words(&[CLOCK, 1])));
+    // At a time that is none; the name is one nevertheless.
+    all.push(sample(CLOCK, (5, u64::MAX - 5, 0), &[], &[]));
+    all.push(comm(0, 6, u64::MAX, "late"));
     all.push(sample(CLOCK, (6, 2600, 0), &[], &[]));
     let imported = folder.convert(&file(&all)).unwrap();
     assert_eq!(imported.samples, 4);
-    assert!(imported.remarks[0].starts_with("3 samples are damaged"), "{:?}", imported.remarks);
+    assert!(imported.remarks[0].starts_with("4 samples are damaged"), "{:?}", imported.remarks);
     let (lines, discarded) = folder.read();
-    assert_eq!((lines.len(), discarded), (9, 8));
+    assert_eq!((lines.len(), discarded), (10, 9));
 }
 
 #[test]
