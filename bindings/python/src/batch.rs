@@ -1,5 +1,7 @@
 //! Rows of a query that are passed to Python.
 
+use std::borrow::Cow;
+
 use strata_sql::{Cell, EventRows, EventValue};
 
 /// Value of a row. Texts and bytes are ranges of [`RowBatch::bytes`].
@@ -85,7 +87,9 @@ impl RowBatch {
     }
 
     /// Returns the text of a cell. A query can make texts that are no UTF-8, such as by a cast of bytes.
-    pub(crate) fn text(&self, from: usize, to: usize) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(self.part(from, to))
+    pub(crate) fn text(&self, from: usize, to: usize) -> Cow<'_, str> {
+        let part = self.part(from, to);
+        // Checks a whole text quicker than what replaces parts of it.
+        std::str::from_utf8(part).map_or_else(|_| String::from_utf8_lossy(part), Cow::Borrowed)
     }
 }
