@@ -225,6 +225,10 @@ for track in tracks:
         if wanted and found["had_cpu"] and found["had_cpu"]["cpu"] is not None:
             of = found["had_cpu"]
             begin = int(meta["base"])
+            if begin + found["from"] < switches[of["cpu"]][0][0]:
+                # These records do not say who had it until the first switch.
+                at = found["to"] + 1
+                continue
             truth = had(of["cpu"], begin + found["from"], begin + found["to"])
             said = {int(one["name"].split()[-1]): one["nanos"] for one in of["threads"]}
             longest = dict(sorted(truth.items(), key=lambda it: -it[1])[:5])
