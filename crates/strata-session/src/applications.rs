@@ -87,25 +87,25 @@ enum TracedPrograms {
     Everyone,
 }
 
-/// The layer of applications.
+/// The session layer that records programs through their tracepoints.
 pub(crate) struct Applications {
     who: Option<TracedPrograms>,
     listener: Option<ProgramListener>,
     /// The rules and settings in effect unless recording is paused.
     spec: Arc<SessionSpec>,
-    /// The tracked processes.
+    /// The processes that the session tracks.
     tracked: Arc<Tracked>,
     is_paused: bool,
-    /// True if rules or tracked processes were changed since the beginning.
+    /// True if the rules or the tracked processes have changed since the session began.
     was_changed: bool,
     asking: RegistryAsking,
     hearing: Option<Hearing>,
     clock: Arc<Clock>,
     sources: Arc<ProgramSources>,
     found: Arc<RegistryFindings>,
-    /// True if another layer records selected processes that have no tracepoints.
+    /// True if another layer records the selected processes that have no tracepoints.
     plain_too: bool,
-    /// Time before the start of the command \[ns of `CLOCK_MONOTONIC`\].
+    /// Time at which the recording began, before the command was started \[ns of `CLOCK_MONOTONIC`\].
     begun_ns: u64,
     target: Option<ProcessTarget>,
     /// True if processes were named by process id. They are recorded together with the processes that they start.
@@ -119,8 +119,9 @@ pub(crate) struct Applications {
 }
 
 impl Applications {
-    /// Prepares to record the processes that `options` name. `clock` has run for a while, and `filter` is that of the
-    /// options. `plain_too`: true if another layer records processes without tracepoints.
+    /// Prepares to record the processes that `options` name. `clock` was started early enough to know its rate, and
+    /// `filter` is the compiled filter of `options`. `plain_too`: true if another layer records processes without
+    /// tracepoints.
     ///
     /// # Errors
     /// The error of the system.
@@ -239,7 +240,7 @@ impl Applications {
         losses
     }
 
-    /// Returns a function that waits for the admission of programs that have announced themselves before its call.
+    /// Returns a function that waits until the programs that announced themselves before this call are admitted.
     fn arrivals(&self) -> Box<dyn FnOnce() + Send> {
         let asking = self.keeping.is_some().then(|| self.asking.clone());
         Box::new(move || {
@@ -249,7 +250,8 @@ impl Applications {
         })
     }
 
-    /// Makes the registry apply the present rules, in this thread or in the registry's own.
+    /// Makes the registry apply the present rules. The registry does so in its own thread if that thread runs,
+    /// otherwise in the calling thread.
     fn tell_registry(&mut self) {
         if !self.was_changed {
             return;
@@ -280,7 +282,7 @@ fn spec(options: &Options, rules: Rules, filter: Option<Program>) -> SessionSpec
 }
 
 impl Applications {
-    /// Notes the rules of the options as they were written, for remarks on their filters.
+    /// Keeps the text of the rules as the user wrote them, for remarks on their filters.
     pub(crate) fn with_rules(self, rules: &[LayerRule]) -> Applications {
         self.sources.filtered.change(rules, self.spec.contexts);
         self
@@ -469,8 +471,7 @@ impl Layer for Applications {
         }
     }
 
-    /// Ends the orders. The registry disables all tracepoints as soon as the session is told to stop, and then notifies
-    /// the pump.
+    /// Stops sending orders to the registry. It then disables all tracepoints and notifies the pump.
     fn stop(&mut self) {
         self.orders = None;
     }

@@ -22,9 +22,9 @@ pub enum SessionError {
     #[error("output folder '{}': {low}, so that nothing would be recorded. Free some, use -o with a folder on another \
              file system, or --min-free 0 to record until it is full", .path.display())]
     Space {
-        /// The path of the traces.
+        /// The folder of the traces.
         path: PathBuf,
-        /// The free space, and the limit.
+        /// The free space that was found, and the limit below which nothing is recorded.
         low: LowSpace,
     },
     /// The command could not be started.
@@ -48,7 +48,8 @@ pub enum SessionError {
     /// The kernel's events cannot be listed.
     #[error(transparent)]
     KernelEvents(Box<strata_kernel::Error>),
-    /// The kernel has no place for programs that must continue to record when the session is killed.
+    /// The BPF file system, in which programs must be pinned so that they record on when the session is killed,
+    /// cannot be used.
     #[error(transparent)]
     Pins(Box<strata_kernel::Error>),
     /// A rule for the kernel's events is not well formed.
@@ -57,19 +58,19 @@ pub enum SessionError {
     /// A probe of a program or library is invalid, or its target does not exist.
     #[error(transparent)]
     Probe(Box<strata_kernel::uprobe::ProbeError>),
-    /// No recorded event can pass the filter or a part of it. The message has several lines.
+    /// No recorded event can pass the kernel's filter or a part of it. The message has several lines.
     #[error(transparent)]
     KernelFilter(#[from] strata_kernel::filter::Slips),
     /// The filter uses the duration in a way that only readers of traces support.
     #[error(transparent)]
     Duration(#[from] strata_filter::DurationError),
-    /// The filter uses the duration, and the selected events have none.
+    /// The filter tests the duration, and the selected events have no duration.
     #[error(
         "'duration' is how long a system call took, and {rule} selects no system call. Use a rule such as \
          'syscalls' or 'openat', or leave it out of the filter"
     )]
     NoCalls {
-        /// The rule, preceded by the word "rule", or "what is recorded".
+        /// The rule without such events, preceded by the word "rule"; or "what is recorded" for all rules.
         rule: String,
     },
     /// The filter of a rule is wrong.
@@ -106,7 +107,7 @@ pub enum SessionError {
     /// The plan is invalid.
     #[error(transparent)]
     Plan(#[from] crate::plan::PlanError),
-    /// A channel has its buffers already.
+    /// A request would change the buffers of a channel that was started.
     #[error(
         "{layer} channel '{channel}': its loss mode, its sub-buffers and its flush period cannot be changed once it has been started. \
          Make another channel: strata enable-channel"
@@ -117,7 +118,7 @@ pub enum SessionError {
         /// The channel's name.
         channel: String,
     },
-    /// A channel is new, and the command runs already.
+    /// A request adds a channel to a session whose command runs already.
     #[error(
         "{layer} channel '{channel}': it is new, and the session's command is recorded only by channels that it had when the \
          command started. Enable the events in one of those"
@@ -131,22 +132,22 @@ pub enum SessionError {
     /// The trace of the kernel cannot be described.
     #[error("kernel trace: {0}. Please report this, with the output of `strata list -k`")]
     KernelTrace(#[from] strata_model::TraceError),
-    /// The rules select none of the kernel's events.
+    /// The rules select no event of this kernel. Has a report for each rule.
     #[error("the rules for the kernel select no event")]
     NothingSelected(Vec<crate::report::KernelRuleReport>),
-    /// The kernel has refused each of its selected events.
+    /// The kernel has refused all selected events.
     #[error("no event of the kernel can be recorded: {why}")]
     NothingAttached {
         /// The reason for the first event.
         why: String,
     },
-    /// Somebody asked to stop before the session began, by this signal if it was a signal.
+    /// The user asked to stop before the session began. Has the number of the signal, if a signal asked.
     #[error("stopped before recording began. There is no trace")]
     Stopped(Option<i32>),
     /// The kernel's rings need more memory than allowed.
     #[error("the kernel: {why}")]
     Memory {
-        /// The amount of memory, with advice.
+        /// The amount of memory that is needed, with advice.
         why: String,
     },
     /// The host's recorder cannot be reached, or refuses this guest.
@@ -164,7 +165,7 @@ pub enum SessionError {
         relay: String,
         /// Why the relay cannot be used.
         why: String,
-        /// What to do, if it does not answer at all.
+        /// What to do if the relay does not answer; otherwise empty.
         advice: &'static str,
     },
     /// This machine has no certificate for the relay on another host.
@@ -192,7 +193,7 @@ pub enum SessionError {
         /// The most files that a process may have open.
         limit: u64,
     },
-    /// The layer cannot be changed while it records.
+    /// A request would change a layer that can only be changed while it does not record.
     #[error(
         "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"
     )]
@@ -211,7 +212,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// Adds the channel to an error about its rules or filters. Returns other errors unchanged.
+    /// Adds the layer and the channel's name to an error about rules or filters. Returns other errors unchanged.
     pub(crate) fn of_channel(self, layer: &'static str, channel: &str) -> SessionError {
         match self {
             SessionError::KernelFilter(_)
@@ -229,8 +230,8 @@ impl SessionError {
         }
     }
 
-    /// Returns whether the error is about the selected events or programs, which may appear and disappear, and not
-    /// about the recorder.
+    /// Returns whether the error is about the selected events or programs, which may appear and disappear. Other
+    /// errors are about the recorder.
     pub(crate) fn is_of_what_is_there(&self) -> bool {
         use strata_kernel::Error as E;
         match self {
@@ -247,7 +248,7 @@ impl SessionError {
         }
     }
 
-    /// Returns the message as one line. Suggestions, which otherwise stand on lines below, follow the problem.
+    /// Returns the message as one line. Suggestions, which otherwise stand on lines of their own, follow the problem.
     pub(crate) fn in_a_line(&self) -> String {
         let text = self.to_string();
         let line = text.lines().next().unwrap_or_default();
@@ -270,7 +271,8 @@ impl SessionError {
     }
 }
 
-/// Returns advice on recording without the kernel, if the kernel and not the request is the cause.
+/// Returns advice on recording without the kernel; empty if the request itself is wrong. `asked`: the flags that
+/// request the kernel.
 fn without(cause: &strata_kernel::Error, asked: &str) -> String {
     use strata_kernel::Error as E;
     match cause {

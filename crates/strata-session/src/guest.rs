@@ -65,11 +65,11 @@ mod receive;
 
 /// The period of asking the guest for its time.
 const ASK_PERIOD: Duration = Duration::from_millis(50);
-/// The number of questions without a pause, before the guest begins to record.
+/// The number of questions for the time that are sent without a pause, before the guest begins to record.
 const ASKED_FIRST: u64 = 20;
-/// The longest wait for the answer to a question.
+/// The longest wait for the answer to a question for the guest's time.
 const ANSWER: Duration = Duration::from_secs(1);
-/// The longest time until the end of the recording is noticed.
+/// The period of checking whether the recording has ended.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// Margin by which the guest's clock may be ahead of the estimate \[ns\].
 const AHEAD_NS: i128 = 1_000_000_000;
@@ -77,19 +77,19 @@ const AHEAD_NS: i128 = 1_000_000_000;
 const OPEN_PERIOD: Duration = Duration::from_millis(100);
 /// The longest silence of a guest after it was told to end.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest time that a guest may go on sending after it was told to end.
+/// The longest time for which messages of a guest are accepted after it was told to end.
 const PATIENCE_AT_ALL: Duration = Duration::from_secs(60);
 /// The longest silence of a guest after another hypervisor connected to its channel.
 const UNHEARD: Duration = Duration::from_secs(2);
 /// The problem reported for a guest whose traffic ended without its end message.
 const ENDED: &str = "it has ended, or its recorder has, before all came";
-/// The most bytes that are skipped before the recorder's first message; they are the rest of an earlier recorder's
-/// message \[byte\].
+/// The most bytes that are skipped before the first message of the guest's recorder: the rest of a message to an
+/// earlier recorder \[byte\].
 const NOTHING_MAX: usize = 64 << 20;
 /// The size of a single read \[byte\].
 const READ_BYTES: usize = 64 << 10;
 
-/// The layer of one guest.
+/// The session layer that records one guest, a virtual machine.
 pub(crate) struct GuestLayer {
     options: GuestOptions,
     context: Arc<Context>,
@@ -101,7 +101,7 @@ pub(crate) struct GuestLayer {
     outcome: Option<Outcome>,
 }
 
-/// The result of a guest's recording.
+/// The result of recording one guest.
 struct Outcome {
     reports: Vec<ProcessReport>,
     /// The conversation, with the state of the clock.
@@ -148,7 +148,7 @@ impl Layer for GuestLayer {
         });
     }
 
-    /// A guest that ends before the recording is no failure.
+    /// Returns whether the recording of the guest has failed. A guest that ends before the recording is no failure.
     fn is_broken(&self) -> bool {
         false
     }
@@ -225,7 +225,7 @@ impl Layer for GuestLayer {
     }
 }
 
-/// The conversation between the two recorders.
+/// The conversation of the host's recorder with the recorder in one guest.
 struct Talk {
     receiver: Receiver,
     machines: Arc<Machines>,
@@ -234,21 +234,22 @@ struct Talk {
     is_stopping: Arc<AtomicBool>,
     /// The process that runs the guest: set by the user, or the process that listens at the channel.
     peer: Option<u32>,
-    /// The unanswered question: its number, the time on this machine's clock, and the instant for the timeout.
+    /// The unanswered question for the guest's time: its number, the time on this machine's clock, and the instant
+    /// for the timeout.
     asked: Option<(u64, u64, Instant)>,
     questions: u64,
     answers: u64,
     next: Instant,
     is_welcome: bool,
     told_to_stop: Option<Instant>,
-    /// True once the request to stop was sent by this channel.
+    /// True once this recorder has asked the guest's recorder to stop.
     is_stop_said: bool,
-    /// Number of bytes that arrived before the recorder's first message; more than `NOTHING_MAX` mean that it
-    /// is no recorder.
+    /// Number of bytes that arrived before the first message of the guest's recorder. More than `NOTHING_MAX`
+    /// mean that the other end is no recorder.
     nothing: usize,
     /// Time when the last bytes arrived.
     heard: Instant,
-    /// True if the guest ended without a message.
+    /// True if the guest ended without sending its end message.
     is_silent: bool,
     /// The guest's migration to another hypervisor.
     elsewhere: Elsewhere,
@@ -258,7 +259,7 @@ struct Talk {
     exact: Option<Exact>,
     /// Number of bounds on the guest's clock that were derived from the times when its virtual CPUs ran.
     refined: usize,
-    /// Why it is not known from QMP which thread runs which virtual CPU.
+    /// The reason why the threads of the virtual CPUs are not known from QMP; `None` if they are.
     without_cpus: Option<String>,
 }
 
@@ -347,7 +348,7 @@ impl Talk {
         problem.map(|problem| format!("guest {}: its clock: {problem}", self.receiver.name()))
     }
 
-    /// Reads the records that the guest has not sent from its memory. Returns a remark, which may be empty.
+    /// Reads from the guest's memory those records that the guest has not sent. Returns a remark, which may be empty.
     fn tail(&mut self) -> String {
         let Some(until) = self.guest_now() else { return String::new() };
         let Some(tail) = self.receiver.take_tail(until) else { return String::new() };
@@ -370,8 +371,8 @@ impl Talk {
         u64::try_from(now + i128::from(line.uncertainty_ns) + AHEAD_NS).ok()
     }
 
-    /// Returns a sentence for the user about the uncertainty of the guest's clock and about its hypervisor, if there is
-    /// something to say.
+    /// Returns a remark for the user about the uncertainty of the guest's clock and about its hypervisor; `None` if
+    /// there is nothing to report.
     fn remark(&self) -> Option<String> {
         let hello = self.receiver.hello.as_ref()?;
         let uncertainty = self.receiver.uncertainty_ns()?;
@@ -425,7 +426,7 @@ impl Talk {
         ))
     }
 
-    /// Waits until somebody is connected to the channel; `None` if the recording stopped before.
+    /// Waits until the guest connects to the channel. Returns `None` if the recording stops before that.
     fn open(&mut self, waiting: &Waiting) -> io::Result<Option<Wire>> {
         loop {
             if let Some(wire) = waiting.opened()? {
@@ -438,7 +439,7 @@ impl Talk {
         }
     }
 
-    /// Receives messages until the guest has sent all, or will send nothing more.
+    /// Receives messages until the guest has sent everything or cannot send more.
     fn talk(
         &mut self,
         wire: &mut Wire,
@@ -517,9 +518,9 @@ impl Talk {
         }
     }
 
-    /// Returns the channel by which the guest continues, after the present one has ended. A hypervisor that takes over
-    /// a running machine has connected before that. A hypervisor that restores a saved machine connects later, and is
-    /// waited for unless the guest's memory must be read before others change it.
+    /// Returns the channel by which the guest continues, after the present one has ended. In a live migration, the
+    /// new hypervisor has connected by then. A hypervisor that restores a saved machine connects later, and is waited
+    /// for unless the guest's memory must be read before others change it.
     fn next_wire(&mut self, wire: &Wire, waiting: &Waiting) -> Option<Wire> {
         if let Some(next) = self.elsewhere.take() {
             return Some(next);
@@ -540,7 +541,8 @@ impl Talk {
         (self.asked, self.next, self.is_stop_said) = (None, Instant::now(), false);
     }
 
-    /// Notes that another process runs the machine, so that facts about the former process no longer hold.
+    /// Notes that another process runs the guest's machine from now on, and forgets what was known of the former
+    /// process.
     fn go_on(&mut self, wire: &Wire, options: &GuestOptions) {
         self.elsewhere.moved();
         // The process id that the user set was that of the old process.
@@ -556,7 +558,7 @@ impl Talk {
         }
     }
 
-    /// Returns the peer that identifies the machine; `None` if nothing does.
+    /// Returns what identifies the guest's machine: its process or context id. `None` if neither is known.
     fn machine_at(&self) -> Option<Peer> {
         match self.channel {
             Channel::Vsock { cid, .. } => Some(Peer::Guest(cid)),
@@ -611,15 +613,15 @@ impl Talk {
         Ok(true)
     }
 
-    /// Returns whether the process runs exactly one machine. A process that only listens may serve several machines,
-    /// and a guest could then claim to be another one.
+    /// Returns whether the process runs exactly one virtual machine. A process that only listens at the channel may
+    /// serve several machines, and a guest could then claim to be another one.
     fn is_machine(&self, pid: u32) -> bool {
         self.receiver.has_cpus()
             || cpus::has_names(pid)
             || kvm::machine(Path::new(kvm::DEBUGFS), pid).is_some()
     }
 
-    /// Finds the threads of the guest's virtual CPUs. Without them, the guest is recorded all the same.
+    /// Finds the threads of the guest's virtual CPUs. The guest is also recorded if they are not found.
     fn find_cpus(&mut self, options: &GuestOptions) {
         let asked =
             options.qmp.as_ref().map(|path| cpus::by_qmp(path).map_err(|error| (path, error)));
@@ -670,7 +672,7 @@ impl Talk {
         self.say(wire, &message)
     }
 
-    /// Uses an answer, if it is the answer to the last question. Returns whether it is.
+    /// Uses an answer about the guest's time if it belongs to the last question. Returns whether it does.
     fn answered(
         &mut self,
         number: u64,
@@ -695,7 +697,7 @@ impl Talk {
         true
     }
 
-    /// Handles the messages that waited until the clock was known.
+    /// Handles the messages that were kept until the guest's clock was known.
     fn release(&mut self) -> Result<(), String> {
         for (kind, payload) in self.elsewhere.release() {
             let said = FromGuest::decode(kind, &payload).map_err(|problem| problem.to_string())?;
@@ -734,7 +736,7 @@ impl Talk {
         said.map_err(|error| format!("its channel: {error}"))
     }
 
-    /// Returns whether the recording can end without waiting for more from the guest.
+    /// Returns whether the guest has nothing more to send, so that the recording of the guest can end.
     fn is_over(&mut self, wire: &Wire) -> Result<bool, String> {
         if !self.is_welcome {
             return match self.receiver.hello {
@@ -776,7 +778,7 @@ fn begins_with_hello(bytes: &[u8]) -> bool {
     matches!(first, Ok(Some((kind, payload))) if matches!(FromGuest::decode(kind, payload), Ok(FromGuest::Hello(_))))
 }
 
-/// Returns why the virtual CPUs of this process are not known.
+/// Returns a message that says why the virtual CPUs of the process `pid` are not known.
 fn none_of(pid: u32) -> String {
     let why = match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
         Err(error) => error.to_string(),
@@ -792,7 +794,7 @@ fn none_of(pid: u32) -> String {
     )
 }
 
-/// Methods of a machine that guests need.
+/// Identification of the machine that all guests' traces need.
 impl Machine {
     fn clock_of_guests(&self, uuid: strata_model::Uuid) -> (strata_model::ClockClass, i64) {
         let clock = self.clock();

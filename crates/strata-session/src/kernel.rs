@@ -79,10 +79,10 @@ pub(crate) mod samples;
 mod source;
 pub mod statedump;
 
-/// Number of programs from which on attaching takes seconds and is announced.
+/// Number of programs above which the user is told that programs are being attached, since that takes seconds.
 const PROGRAMS_TOLD: usize = 200;
 
-/// The kernel's layer during its whole life. If the rules select no event, it only has something to report.
+/// The session layer that records the kernel. A layer whose rules select no event only has its report.
 #[derive(Default)]
 pub(crate) struct KernelLayer {
     attached: Option<KernelPrograms>,
@@ -99,58 +99,58 @@ pub(crate) struct KernelLayer {
     recorded: Arc<Mutex<RecordedByKernel>>,
     orders: Option<Sender<PumpOrder<KernelSource>>>,
     moving: Option<JoinHandle<Counts>>,
-    /// The thread that reads which files processes map. It returns the number of changes that found no room.
+    /// The thread that reads which files processes map. The thread returns the number of changes that found no room.
     watching: Option<JoinHandle<u64>>,
-    /// The thread that reads names of generated code.
+    /// The thread that reads the names of code that processes generate.
     naming: Option<JoinHandle<()>>,
     begun: Option<BegunLayer>,
-    /// The rules, as they were written.
+    /// The rules of the layer, as the user wrote them.
     given: Vec<LayerRule>,
-    /// True if the layer was begun and records what was requested, even if that is nothing.
+    /// True if the layer records everything that was requested, even if that is nothing.
     was_begun: bool,
-    /// Filters with a part that no event passes any longer. They were accepted because they existed before.
+    /// Filters with a part that no event can pass any longer. They were accepted when an event could.
     filters: Vec<FilterReport>,
     /// Tracked control groups that do not exist.
     absent: Vec<NotReached>,
-    /// The search for processes that have a tracked name.
+    /// The search for processes whose name is tracked.
     names: name_tracking::NameSearch,
     mode: LossMode,
     /// The rings' memory in the fdstore, kept until all of it is read.
     _held: Option<FdstoreRings>,
 }
 
-/// The programs of this layer in the kernel.
+/// The BPF programs of the kernel's layer.
 struct KernelPrograms {
     session: KernelSession,
     /// The buffers, until the reading thread takes them.
     channel: Option<Channel>,
-    /// The descriptions of events for the metadata, until the reading thread takes them.
+    /// The event classes for the metadata, until the reading thread takes them.
     kinds: Option<Kinds>,
     trace: KernelTraceIdentity,
-    /// Number of events for which a program did not run. It is known after the session has stopped.
+    /// Number of events for which no BPF program ran. The number is known after the session has stopped.
     not_run: Arc<AtomicU64>,
     as_lttng: bool,
-    /// Start of the recording \[ns\], if all streams are to begin then.
+    /// Start time of the recording \[ns\], if each stream must begin at that time.
     span_from: Option<u64>,
     /// For each stream, the number of discarded records that the traces of a killed session already report.
     told: Vec<u64>,
-    /// The events that were left out of samples before the last trace of a killed session, which could not say its own.
+    /// For each event, the number of records that sampling left out in traces of a killed session that are complete.
     left_out_before: samples::LeftOutBefore,
-    /// The scope of state dumps.
+    /// The contents of state dumps, in addition to the threads.
     around: Arc<Mutex<statedump::DumpScope>>,
-    /// Changes of the dumped state, until the thread that reads them takes them.
+    /// The source of changes of the dumped state, until a thread reads them.
     unread: Option<statedump::WatchedChanges>,
     /// The rings' share of the session's memory.
     _memory: BudgetShare,
 }
 
-/// The request to create the layer.
+/// The request to create the kernel's layer.
 pub(crate) struct LayerRequest<'a> {
     pub(crate) options: &'a Options,
     pub(crate) kernel: &'a KernelOptions,
-    /// The rules, contexts and tracked processes to begin with.
+    /// The rules, contexts and tracked processes at the beginning.
     pub(crate) wanted: &'a Wanted,
-    /// Probes whose files are opened already.
+    /// Probes whose targets were found before.
     pub(crate) probes: KnownProbes,
     pub(crate) context: &'a Arc<Context>,
     /// The user's request to stop, which may arrive while programs are being attached.
@@ -159,7 +159,7 @@ pub(crate) struct LayerRequest<'a> {
     pub(crate) flags: &'a str,
     /// True if rules may be changed while the layer records.
     pub(crate) may_change: bool,
-    /// True if nobody has named an event: then some must be recorded, whichever they are.
+    /// True if the user named no event. Then the layer must record some event, whichever it is.
     pub(crate) is_default: bool,
     /// True if applications are recorded, too. A filter may then be meant for their events.
     pub(crate) has_applications: bool,
@@ -301,8 +301,8 @@ impl KernelLayer {
         }
     }
 
-    /// Starts to read which files processes map, once there is a pump to write it. `goes_on`: true if an earlier dump
-    /// may be written already.
+    /// Starts to read which files processes map. Call this once a pump can write the result. `goes_on`: true if an
+    /// earlier dump may be written already.
     fn watch(&mut self, goes_on: bool) {
         let (Some(attached), Some(context)) = (&mut self.attached, &self.context) else { return };
         if self.orders.is_none() {
@@ -336,13 +336,14 @@ impl KernelLayer {
         Some(known.saturating_sub(failed))
     }
 
-    /// Returns remarks on the events that were left out of samples so far.
+    /// Returns remarks on the events that sampling has left out so far.
     fn samples(&self) -> Vec<String> {
         let sampled = self.attached.as_ref().map(|one| one.session.sampled().read());
         samples::remarks(&sampled.unwrap_or_default())
     }
 
-    /// Searches again, once some time has passed, for processes with tracked names, and tracks those found.
+    /// Searches for processes with tracked names if the last search is long enough ago, and tracks the processes
+    /// found.
     fn look_for_processes(&mut self) {
         let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else { return };
         let Some(context) = &self.context else { return };
@@ -363,7 +364,7 @@ impl Layer for KernelLayer {
         Work::Kernel
     }
 
-    /// Returns the rights needed for reading the open files of processes for the state dump.
+    /// Takes the rights that reading the open files of other processes needs, for the state dump.
     fn asks_with(&self) -> Work {
         Work::Applications
     }
@@ -518,7 +519,7 @@ impl Layer for KernelLayer {
         }
     }
 
-    /// Returns the result, and begins to detach the programs in another process.
+    /// Ends the layer and returns its result. Another process detaches the BPF programs afterwards.
     fn end(mut self: Box<Self>) -> LayerEnd {
         let mut failures = FlawCounts::default();
         let selected = self.recorded_events().unwrap_or(0);
@@ -627,7 +628,8 @@ impl KernelPrograms {
 }
 
 impl KernelPrograms {
-    /// Opens the sources of the state dump. Without them, addresses have no names, and descriptors no paths.
+    /// Opens the sources of the state dump, which give addresses and descriptors names. Adds a remark for each source
+    /// that cannot be opened.
     fn look_around(&mut self, follow: &Follow, has_stacks: bool, remarks: &mut Vec<String>) {
         {
             let mut around = lock(&self.around);
@@ -645,12 +647,12 @@ impl KernelPrograms {
         }
     }
 
-    /// Returns the first event id and the contexts of records of state changes.
+    /// Returns the id of the first event class, and the contexts, of records about state changes.
     fn of_changes(&self) -> ChangePlace {
         ChangePlace { first_id: self.trace.of_dump.start, contexts: self.trace.contexts.clone() }
     }
 
-    /// Adds the kernel's symbols to the dump, since fields hold addresses of functions.
+    /// Adds the kernel's symbols to the state dump, since fields of records hold addresses of functions.
     fn name_functions(&mut self, remarks: &mut Vec<String>) {
         let mut around = lock(&self.around);
         let is_new = around.wish.symbols.is_none();
@@ -658,7 +660,7 @@ impl KernelPrograms {
         around.has_new_symbols |= is_new;
     }
 
-    /// Adds mapped code to the dump, since records have call stacks.
+    /// Adds mapped code to the state dump, since records have call stacks.
     fn watch_code(&mut self, remarks: &mut Vec<String>) {
         let mut around = lock(&self.around);
         if around.wish.has_code {
@@ -734,7 +736,8 @@ fn follow(options: &Options, asked: &KernelOptions) -> Follow {
     }
 }
 
-/// Counts the events among the problems. Both ends of a system call count as one event; a process counts as none.
+/// Counts the events that were not recorded. Both ends of a system call count as one event; problems with processes
+/// do not count.
 fn nr_refused(problems: &[UnrecordedEvent]) -> u64 {
     let mut names: Vec<String> = problems
         .iter()
@@ -751,7 +754,8 @@ fn is_process(problem: &UnrecordedEvent) -> bool {
     problem.event.starts_with("process ")
 }
 
-/// Returns whether the trace can contain threads that began before it. Only then do readers need the dump.
+/// Returns whether the trace can contain threads that began before the recording. Only then do readers need the state
+/// dump.
 fn is_of_others(spec: &RecordingSpec) -> bool {
     // Later events are not known yet.
     spec.events.is_empty()

@@ -64,13 +64,13 @@ pub struct KernelOptions {
     pub as_lttng: bool,
     /// Contexts of the records in addition to the thread.
     pub contexts: Contexts,
-    /// The call stacks of the records. Stacks by frame pointers are among `contexts`, too.
+    /// The call stacks that records get. Call stacks by frame pointers are also listed among `contexts`.
     pub stack: CallStacks,
     /// The least duration of recorded system calls \[ns\]; `None` for the bound that the rules set.
     pub slower: Option<u64>,
     /// Rate of samples, which are recorded in addition to the events \[Hz\].
     pub sample: Option<u32>,
-    /// True if samples are recorded alone, without default events.
+    /// True to record samples alone, without the default events.
     pub samples_only: bool,
     /// Size of a sub-buffer of the kernel \[byte\]; `None` for the size of applications' sub-buffers.
     pub subbuf_bytes: Option<u64>,
@@ -139,10 +139,10 @@ pub struct GuestOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// Size of packets at which a chunk is completed \[byte\].
+    /// Size of a chunk's packets at which the chunk is completed \[byte\].
     #[serde(default)]
     pub size: Option<u64>,
-    /// Time after which a chunk is completed, if it has any records \[ms\].
+    /// Time after which a chunk is completed; a chunk without records is not \[ms\].
     #[serde(default)]
     pub time_ms: Option<u64>,
     /// Number of complete chunks to keep; `None` to keep all.
@@ -212,7 +212,7 @@ pub struct Options {
     pub is_size_given: bool,
     /// The period of writing sub-buffers that are not full; zero to write them only at the end.
     pub flush: Duration,
-    /// True for a flight recorder, which writes nothing but snapshots.
+    /// True for a flight recorder, which keeps records in memory and writes only snapshots.
     pub hold: bool,
     /// The time after which to stop; `None` to stop when the command ends, or when asked to.
     pub duration: Option<Duration>,
@@ -220,9 +220,10 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// The free space on the disk at which to stop.
     pub min_free: MinFree,
-    /// True if the folder belongs to a recording that was killed. This recording continues it in new parts.
+    /// True if the output folder belongs to a recording that was killed, which this recording continues in new
+    /// chunks.
     pub goes_on: bool,
-    /// True if the trace's folder is in memory, until the trace can go on in a folder on disk.
+    /// True if the trace begins in a folder in memory and later moves to one on disk, as early in the boot.
     pub is_early: bool,
     /// Conditions on which the trace is rotated.
     pub rotation: Rotation,
@@ -349,19 +350,19 @@ pub enum OptionsError {
     Time {
         /// Name of the option, `duration` or `flush`.
         which: &'static str,
-        /// The time in the request.
+        /// The requested time.
         time: Duration,
     },
     /// The duration is zero, so that nothing would be recorded.
     #[error("--duration=0: nothing would be recorded. Use a time such as 10s, or leave it out")]
     NoTime,
-    /// The request names both a command and running processes.
+    /// The request names both a command and process ids, which exclude each other.
     #[error(
         "--pid and a command: one of them is recorded at a time. Use either --pid or -- COMMAND; \
          two `strata record` may run at once"
     )]
     PidsAndCommand,
-    /// The request names running processes and also asks for all.
+    /// The request names process ids and also asks for all processes.
     #[error("--all and --pid: use either --all for every process, or --pid for some")]
     AllAndPids,
     /// Waiting for descendants is requested without a command.
@@ -398,17 +399,17 @@ pub enum OptionsError {
         /// Unit of the numbers, such as bytes.
         unit: &'static str,
     },
-    /// A limit on the trace's size contradicts the removal of old chunks.
+    /// A limit on the trace's size and the removal of old chunks exclude each other.
     #[error("--max-size and --rotate-count: parts of the trace are removed while it is recorded. Leave one of them out")]
     SizeOfParts,
-    /// A flight recorder writes no trace of its own, and another flag sets a property of one, such as its size or
-    /// folder.
+    /// A flight recorder was requested, which writes snapshots only, together with a flag about a continuous
+    /// trace, such as its size or folder.
     #[error("--snapshot and {which}: nothing is written but snapshots, each to a folder of its own. Leave one of them out")]
     Hold {
         /// The flag that contradicts the flight recorder.
         which: &'static str,
     },
-    /// The trace is sent to a relay, and another flag asks for a folder or a property of one.
+    /// A trace that is sent to a relay was requested, together with a flag about a folder on this machine.
     #[error(
         "--to and {which}: the trace goes to the relay as it is recorded. Leave one of them out"
     )]
@@ -416,13 +417,14 @@ pub enum OptionsError {
         /// Name of the other flag.
         which: &'static str,
     },
-    /// The trace is sent to another machine, and another flag asks for a folder here or a property of one.
+    /// A trace that is sent to the host's recorder was requested, together with a flag about a folder on this
+    /// machine.
     #[error("--relay and {which}: the trace goes to the host's recorder. Leave one of them out")]
     Relay {
         /// The flag that contradicts sending the trace.
         which: &'static str,
     },
-    /// The traces of guests are written continuously, which contradicts another flag.
+    /// Guests were requested, whose traces are written continuously, together with a flag that excludes that.
     #[error("--guest and {which}: what a guest hands over is written as it comes, in one piece. Leave one of them out")]
     Guest {
         /// The flag that contradicts guests.
@@ -455,7 +457,7 @@ pub enum OptionsError {
         /// Number of guests in the request.
         found: usize,
     },
-    /// Contexts of applications are requested, and no application is recorded.
+    /// Contexts for records of applications were requested, and no application is recorded.
     #[error(
         "--context: of applications' records, and none are recorded, since the kernel's events are named and no \
          tracepoints. Name them with --user, such as -u '*:*', or leave it out"
@@ -506,7 +508,7 @@ impl Options {
         frames.saturating_mul(self.subbuf_bytes)
     }
 
-    /// Returns whether the options of the buffers differ from those of `other`.
+    /// Returns whether an option of the buffers differs from that in `other`.
     pub(crate) fn is_other_buffer(&self, other: &Options) -> bool {
         let of = |one: &Options| (one.mode, one.subbuf_bytes, one.nr_subbufs, one.flush);
         of(self) != of(other)
@@ -591,7 +593,7 @@ impl Options {
         })
     }
 
-    /// Reduces the buffers to a size that suits this machine, unless the user set it.
+    /// Reduces the buffers to a size that suits this machine. Sizes that the user set are kept.
     pub(crate) fn fitted(mut self, of: BuffersOf) -> Options {
         if !self.is_size_given {
             let usual = (self.subbuf_bytes, self.nr_subbufs);

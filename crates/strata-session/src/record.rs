@@ -44,8 +44,8 @@ pub mod preload;
 pub(crate) mod unpreloaded;
 pub mod watched;
 
-/// Records as the plan says, until the command ends, the time is over, or a stop is requested. `may_lack_kernel`: true to
-/// record without the kernel if recording the kernel fails.
+/// Records according to the plan until the command ends, the time is over, or the user stops the recording.
+/// `may_lack_kernel`: true to record without the kernel if recording the kernel fails.
 ///
 /// Calls `notify` from this thread. If something fails later, all that was recorded is kept, and the report has the
 /// failure. This thread permanently gives up the capabilities that recording does not need.

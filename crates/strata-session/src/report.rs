@@ -49,19 +49,20 @@ pub struct ProcessReport {
     pub name: String,
     /// Folder of the process's trace; `None` if no tracepoint was selected, or nothing was recorded.
     pub folder: Option<PathBuf>,
-    /// Files that were written before the process turned out to be damaged; no part of the trace.
+    /// Folder of the files that were written before the process's data turned out to be damaged. They are no part of
+    /// the trace.
     pub set_aside: Option<PathBuf>,
     /// Number of tracepoints in the process.
     pub tracepoints: u64,
     /// Number of tracepoints that the rules selected.
     pub selected: u64,
-    /// Number of tracepoints for which the process had no room.
+    /// Number of selected tracepoints that could not be enabled because the process's table of tracepoints was full.
     pub refused: u64,
     /// Counts of the process's records.
     pub counts: Counts,
     /// Number of records that describe loaded objects; they are not events of the process.
     pub objects: u64,
-    /// Losses of the process's streams, with times. Streams without losses are left out.
+    /// Losses of each of the process's streams, with their times. Streams without losses are left out.
     pub losses: Vec<StreamLoss>,
     /// Delay between the process's start, or the request to record it, and its attachment \[ns\]; `None` if it was not
     /// late. Only for processes that were attached while others were already being recorded.
@@ -71,7 +72,8 @@ pub struct ProcessReport {
     /// Number of the process's memory. Reports with the same number are about the same process: there are several if
     /// its filter or contexts were changed, or if it has several channels. 0 if the number is not known.
     pub memory: u64,
-    /// True if this report is about an earlier part of the process's recording, and another report about the rest.
+    /// True if this report is about an earlier part of the process's recording, so that another report covers the
+    /// rest.
     pub is_part: bool,
     /// Why the recording of the process was given up before its end.
     pub problem: Option<String>,
@@ -81,8 +83,7 @@ pub struct ProcessReport {
     pub is_alive: bool,
     /// Records of the process that are in no trace, and that no end mark of a trace counts.
     pub unmarked: u64,
-    /// Set if this report stands for many processes that are not reported one by one; the counts are then sums over
-    /// them.
+    /// Set if this report stands for many processes at once; the counts are then their sums.
     pub summed: Option<Summed>,
 }
 
@@ -95,12 +96,12 @@ pub struct Summed {
     pub in_trace: u64,
 }
 
-/// Counts the processes of `reports`. Each process counts once, even if it has several reports.
+/// Counts the processes that `reports` are about. A process with several reports counts once.
 pub fn nr_processes<'p>(reports: impl IntoIterator<Item = &'p ProcessReport>) -> u64 {
     once(reports, |summed| summed.processes)
 }
 
-/// Counts the processes of `reports` that are in the trace. Each process counts once.
+/// Counts those processes of `reports` that have a folder in the trace. A process with several reports counts once.
 pub fn nr_in_trace<'p>(reports: impl IntoIterator<Item = &'p ProcessReport>) -> u64 {
     let is_there = |one: &&ProcessReport| one.folder.is_some() || one.summed.is_some();
     once(reports.into_iter().filter(is_there), |summed| summed.in_trace)
@@ -140,9 +141,10 @@ pub struct Buffers {
     pub mode: LossMode,
     /// True if buffers of twice this size exceed what this kernel allows for a map.
     pub are_largest: bool,
-    /// The most streams that had such buffers at the same time: one for each CPU of each program. 0 if not known.
+    /// The greatest number of streams that existed at the same time: one for each CPU of each program. 0 if not
+    /// known.
     pub streams: u64,
-    /// Limit to which the buffers may grow on this machine; `None` if it was not computed.
+    /// The memory to which the buffers may grow on this machine; `None` if it was not computed.
     pub room: Option<Room>,
 }
 
@@ -163,7 +165,7 @@ impl Buffers {
     }
 }
 
-/// The processes of one channel of a layer.
+/// The report on one channel of a layer, with its processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LayerReport {
     /// [`USER`], [`KERNEL`] or [`GUEST`].
@@ -188,7 +190,7 @@ impl LayerReport {
     }
 }
 
-/// Rule that selects all tracepoints, however many there are. No report can call it unmatched.
+/// The rule that selects all tracepoints. It is never reported as a rule without matches.
 pub const EVERY_TRACEPOINT: &str = "*:*";
 
 /// A rule, and the number of tracepoints it matched in all processes.
@@ -224,7 +226,7 @@ pub struct FilterSlip {
     pub text: String,
 }
 
-/// A trigger that probably could not fire.
+/// The report on a trigger that probably could not fire.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TriggerReport {
     /// The trigger's name.
@@ -235,7 +237,7 @@ pub struct TriggerReport {
     pub similar: Vec<String>,
     /// Mistakes in the trigger's filter, if no event passes it.
     pub filter: Option<FilterReport>,
-    /// Requirement of the trigger that is not met.
+    /// What the trigger needs and the session does not have, as a sentence.
     pub lacks: Option<String>,
 }
 
@@ -248,7 +250,7 @@ pub struct KernelRuleReport {
     pub matched: u64,
     /// Names of events that the user perhaps meant, if the rule matched none.
     pub similar: Vec<String>,
-    /// Why the rule matches no event, if the events are excluded on purpose.
+    /// The reason why events of this name are never recorded, if the rule matches such events only.
     pub excluded: Option<String>,
 }
 
@@ -307,7 +309,7 @@ impl KernelReport {
     }
 }
 
-/// A process that the session should have recorded, because it was named or has tracepoints, and could not.
+/// A process that should have been recorded, because the user named it or it has tracepoints, and could not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotReached {
     /// Process id; 0 if it is not known.
@@ -319,13 +321,13 @@ pub struct NotReached {
 }
 
 impl NotReached {
-    /// Creates the entry of a process that does not exist, or no longer.
+    /// Creates the entry for a process that does not exist or has ended.
     pub(crate) fn gone(pid: u32) -> NotReached {
         let reason = strata_user::Error::Gone { pid }.to_string();
         NotReached { pid, name: String::new(), reason }
     }
 
-    /// Returns whether the process did not exist any more when the session looked for it.
+    /// Returns whether the reason is that the process does not exist or has ended.
     pub fn is_gone(&self) -> bool {
         self.pid != 0 && self.reason == NotReached::gone(self.pid).reason
     }
@@ -374,7 +376,7 @@ pub enum EndReason {
     },
     /// The free space of the trace's file system has fallen to the limit.
     Space(LowSpace),
-    /// Somebody asked the session to stop, with this signal if it was a signal.
+    /// The user asked the session to stop. Has the number of the signal, if the request was a signal.
     Asked(Option<i32>),
     /// The recording failed; see [`Report::failure`].
     Failure,
@@ -426,7 +428,7 @@ pub struct Report {
     pub relay: Option<String>,
     /// The relay on another host that has the trace.
     pub remote: Option<String>,
-    /// Event records that it has discarded, since this host's recordings there have as many bytes as they may have.
+    /// Number of event records that the relay has discarded because this host's share of its space is used up.
     pub quota_discarded: u64,
     /// The duration of the recording.
     pub elapsed: Duration,
@@ -446,7 +448,7 @@ pub struct Report {
     pub kernel: Option<KernelReport>,
     /// Why the kernel was not recorded, if it would have been by default.
     pub no_kernel: Option<NoKernel>,
-    /// Processes and events that could not be recorded.
+    /// Processes, and selected events, that could not be recorded.
     pub not_reached: Vec<NotReached>,
     /// Programs of the command into which nothing was preloaded, although the user requested it.
     pub unpreloaded: Vec<NotReached>,
@@ -469,7 +471,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds the facts from `other` that only its layer or channel has.
+    /// Adds what the report `other`, of another layer or channel, has in addition.
     pub(crate) fn add_own(&mut self, other: Report) {
         // A field that a layer sets is named here; the others are of all layers together.
         self.kernel = KernelReport::both(self.kernel.take(), other.kernel);
@@ -495,7 +497,8 @@ impl Report {
         self.of_layer(USER)
     }
 
-    /// Returns the report of the kernel, which has the form of a process report.
+    /// Returns the kernel's report, which has the same form as that of a process; `None` if the kernel was not
+    /// recorded.
     pub fn of_kernel(&self) -> Option<&ProcessReport> {
         self.of_layer(KERNEL).next()
     }
@@ -522,8 +525,8 @@ impl Report {
         self.kernel.as_ref().is_some_and(|kernel| kernel.is_default)
     }
 
-    /// Returns whether applications were recorded without being named, because the kernel's events were the default
-    /// ones or were named by the word for the defaults.
+    /// Returns whether applications were recorded by default: the user named neither them nor particular kernel
+    /// events.
     #[must_use]
     pub fn has_applications_by_default(&self) -> bool {
         let has_word = |kernel: &KernelReport| kernel.rules.iter().any(|one| one.rule == DEFAULT);
@@ -561,12 +564,12 @@ pub struct Progress {
     pub has_no_room: bool,
 }
 
-/// How far a relay has acknowledged what a session sends. May be looked at from any thread.
+/// The number of messages of a session that a relay has acknowledged. Any thread may read the number.
 #[derive(Clone, Debug)]
 pub struct SentSoFar(pub(crate) Vec<Arc<Link>>);
 
 impl SentSoFar {
-    /// Returns the number of messages that need not be sent any more.
+    /// Returns the number of messages that the relay has acknowledged.
     #[must_use]
     pub fn messages(&self) -> u64 {
         self.0.iter().map(|link| link.acknowledged()).fold(0, u64::saturating_add)
@@ -654,13 +657,14 @@ pub enum Notice {
     WaitingForCommand {
         /// The command's process id.
         pid: u32,
-        /// The signal that was passed on to the command, or why it could not be; `None` if none was to be passed on.
+        /// The signal that was passed on to the command, or the error of passing it on; `None` if no signal was to be
+        /// passed on.
         passed_on: Option<Result<i32, String>>,
     },
     /// Recording has stopped. The session writes what is still in the buffers.
     Stopping,
-    /// After [`Notice::Stopping`]: what is still to be sent to a relay is sent, however long that takes while the relay
-    /// takes it.
+    /// After [`Notice::Stopping`], the session sends the rest of its data to the relay. That may take long and ends
+    /// early only if the relay takes no more.
     Sending(SentSoFar),
     /// The trace of one layer cannot be written any longer. The other layers go on.
     LayerFailed {

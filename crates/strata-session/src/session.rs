@@ -80,8 +80,8 @@ impl Session {
         self.layers.len()
     }
 
-    /// Adds layers with the folders of their traces within snapshots; they record from now on. `launch` starts the command,
-    /// if there is one, when they record.
+    /// Adds layers, which record from now on, with the folders of their traces within snapshots. Then `launch` starts
+    /// the command, if there is one.
     ///
     /// # Errors
     /// The command cannot be started; the layers are ended.
@@ -123,8 +123,8 @@ impl Session {
         statuses
     }
 
-    /// Sets the rights for questions to other processes. Any thread may then ask, even one whose own rights are only
-    /// for files.
+    /// Sets the rights with which the session examines other processes. Threads without these rights can then ask
+    /// for such an examination.
     pub(crate) fn ask_with(&self, rights: Work) {
         let shared = &self.context.shared;
         let asking = spawn("strata-rights", rights, shared, || ask_with_these_rights().err());
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// Returns whether all layers notice the end of all processes that were named by number.
+    /// Returns whether the layers themselves notice the end of all processes that the user named by process id.
     pub(crate) fn knows_processes(&mut self) -> bool {
         self.layers.iter_mut().all(|layer| layer.processes().is_some())
     }
@@ -158,7 +158,8 @@ impl Session {
         all.map(|(layer, folder)| of(layer.snapshot(), folder.clone())).collect()
     }
 
-    /// Returns each layer's request to complete its earlier traces. Call this after the output has begun to use others.
+    /// Returns each layer's request to complete its present traces. Call this after the output has begun the next
+    /// chunk.
     pub(crate) fn rotate(&self) -> Vec<Cut> {
         self.layers.iter().map(|layer| layer.rotate()).collect()
     }
@@ -169,7 +170,7 @@ impl Session {
         self.context.shared.stop(why);
     }
 
-    /// Waits until all packets are moved, and ends all layers. Returns their results in order.
+    /// Waits until all packets are taken from the buffers, and ends all layers. Returns their results in order.
     pub(crate) fn destroy(mut self) -> Vec<LayerEnd> {
         self.layers.iter_mut().for_each(|layer| layer.join());
         self.layers.into_iter().map(|layer| layer.end()).collect()

@@ -6,8 +6,8 @@ use strata_filter::{
 };
 use strata_kernel::filter::cgroup;
 
-/// Replaces the paths and names of cgroups in a filter by their present numbers. As everywhere, an event's own field of
-/// that name takes precedence. A cgroup that does not exist has no process.
+/// Replaces the paths and names of cgroups in a filter by their present numbers. An event's own field of the same
+/// name takes precedence. A comparison with a cgroup that does not exist is never true.
 pub(crate) fn with_group_numbers(filter: &Filter) -> Filter {
     if texts(filter.expr()).is_empty() {
         return filter.clone();

@@ -7,7 +7,8 @@ use crate::applications::filter_check::with_slower;
 use crate::plan::PlanError;
 use crate::session::layer::{LayerRule, Wanted};
 
-/// Returns the rules for programs, and one filter on all selected events; `None` if there is no filter.
+/// Converts what the user wants to record to the rules for programs and one filter on all selected
+/// events. The filter is `None` if all of them are recorded.
 ///
 /// # Errors
 /// A rule is invalid, or the filters are too long when combined.

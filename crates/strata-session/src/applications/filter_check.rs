@@ -54,7 +54,8 @@ pub(crate) fn program(options: &Options) -> Result<Option<Program>, SessionError
     }
 }
 
-/// Returns a filter with a bound on the duration of spans \[ns\], which leaves other events alone; 0 is no bound.
+/// Adds a lower bound on the duration of spans \[ns\] to a filter. Events other than spans pass as before; 0 adds
+/// no bound.
 ///
 /// # Errors
 /// The filter is too long then.
@@ -70,20 +71,20 @@ pub(crate) fn with_slower(
     }
 }
 
-/// The filters of applications, and the findings on them.
+/// The filters of applications, and the mistakes that were found in them.
 pub(crate) struct Filtered {
     asked: Mutex<Vec<AskedRules>>,
-    /// True if there is a filter now or there was one before.
+    /// True if there is a filter now or there was one earlier in the session.
     is_filtered: AtomicBool,
     /// True if the same filter is also applied to the kernel's events.
     has_kernel: bool,
     /// True if each record has the id of its thread.
     vtid: bool,
-    /// Contexts of the records, as far as filters can test them in programs.
+    /// The contexts of the records that filters can test inside programs.
     contexts: Mutex<EventContexts>,
 }
 
-/// A filter with the rules to whose events it applies.
+/// A filter as the user wrote it, with the rules to whose events it applies.
 struct AskedRules {
     /// The rules as they were written; empty if the filter applies to all.
     texts: Vec<String>,
@@ -95,13 +96,13 @@ struct AskedRules {
 
 #[derive(Default)]
 struct FilterFinding {
-    /// True once a process had events to which the filter applies.
+    /// True once a recorded process has had events to which the filter applies.
     is_asked: bool,
-    /// True once an event of some process was found that can pass the whole filter.
+    /// True once an event was found that can pass the whole filter.
     is_fine: bool,
-    /// True if some event can pass the filter as a whole.
+    /// True if the whole filter can be true for some event.
     selects: bool,
-    /// Mistakes that showed with all events so far.
+    /// Mistakes in the filter, as the events seen so far show them.
     hints: Vec<Hint>,
 }
 
@@ -164,12 +165,12 @@ impl Filtered {
         *held = asked;
     }
 
-    /// Returns whether a filter decided, at least for some time, which records are written.
+    /// Returns whether a filter has decided which records are written, at least for a part of the session.
     pub(crate) fn is_filtered(&self) -> bool {
         self.is_filtered.load(Ordering::Relaxed)
     }
 
-    /// Returns whether some filter was not found yet to fit an event: no known event has all the fields that it names.
+    /// Returns whether some filter fits no event so far: no known event has all the fields that the filter names.
     pub(crate) fn is_open(&self) -> bool {
         lock(&self.asked).iter().any(|one| !one.found.is_fine)
     }
@@ -200,7 +201,7 @@ impl Filtered {
         }
     }
 
-    /// Returns the class of an event for checking filters. `groups`: cgroups that filters name.
+    /// Returns the class of an event for checking filters. `groups`: the cgroups that filters name.
     fn class(&self, event: &EventClass, groups: &[String]) -> Class {
         let mut fields = Vec::new();
         for field in &event.fields {
@@ -257,7 +258,7 @@ impl Filtered {
         Class { name, loglevel, cpu: true, fields }
     }
 
-    /// Returns the remark, for the end, that a filter was applied.
+    /// Returns the remark for the final report that a filter was applied; `None` if there was none.
     pub(crate) fn remark(&self) -> Option<String> {
         let is_said = lock(&self.asked).iter().any(|one| one.found.is_asked);
         is_said.then(|| {
@@ -266,7 +267,7 @@ impl Filtered {
         })
     }
 
-    /// Returns the mistakes in filters, for filters to which seen events were subject.
+    /// Returns the mistakes in those filters that apply to events of some recorded process.
     pub(crate) fn reports(&self) -> Vec<FilterReport> {
         let asked = lock(&self.asked);
         let wrong = asked.iter().filter(|one| one.found.is_asked && !one.found.is_fine);
@@ -282,7 +283,7 @@ impl Filtered {
 }
 
 impl AskedRules {
-    /// Returns whether the rules name particular events and do not just select all.
+    /// Returns whether the rules name particular events, instead of selecting all events.
     fn names_some(&self) -> bool {
         self.texts.iter().any(|text| text != EVERY_TRACEPOINT)
     }
@@ -305,7 +306,7 @@ impl AskedRules {
     }
 }
 
-/// Converts a hint about a filter to the form of reports.
+/// Converts a hint about a mistake in a filter to the form in which reports show it.
 pub(crate) fn slip(hint: &Hint) -> FilterSlip {
     let text = match &hint.what {
         Slip::NoField { field, .. } => advice(field.strip_prefix("context.").unwrap_or(field)),
@@ -314,7 +315,7 @@ pub(crate) fn slip(hint: &Hint) -> FilterSlip {
     FilterSlip { column: hint.column(), text: text.unwrap_or_else(|| hint.what.to_string()) }
 }
 
-/// Returns advice on replacing a value that programs do not know when they evaluate a filter.
+/// Returns advice on what to write in place of `word`, a value that programs do not know when they evaluate a filter.
 fn advice(word: &str) -> Option<String> {
     let instead = match word {
         "duration" => "in a program, only spans of STRATA_SPAN() know it when they end. Record without it, and ask for it of \

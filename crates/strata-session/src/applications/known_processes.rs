@@ -6,14 +6,14 @@ use std::hash::{Hash, Hasher};
 
 use crate::report::NotReached;
 
-/// The most memories, or sessions, of ended processes that are remembered. Above that, the oldest is forgotten. A late
-/// message about it is then examined again, and found to belong to no process.
+/// The most memories (memfds) of ended processes, or their sessions, that are remembered. Above that, the oldest is
+/// forgotten, and a late message about it is examined once more in vain.
 const RECENT_MAX: usize = 65_536;
 
 /// The most reasons that are kept for processes that could not be reached.
 const REASONS_MAX: usize = 10_000;
 
-/// The latest of many numbers.
+/// A set of the numbers that were added last; the oldest are forgotten at a limit.
 #[derive(Debug, Default)]
 pub(crate) struct RecentNumbers {
     numbers: HashSet<u64>,
@@ -38,12 +38,12 @@ impl RecentNumbers {
     }
 }
 
-/// Memories of processes that were examined, by inode number.
+/// Memories (memfds) of processes that were examined, by inode number.
 #[derive(Debug, Default)]
 pub(crate) struct KnownMemories {
-    /// Memories of recorded processes, which are never forgotten.
+    /// Inode numbers of the memories of recorded processes, which are never forgotten.
     now: HashSet<u64>,
-    /// Memories of processes that were recorded earlier, or could not be recorded.
+    /// Inode numbers of the memories of processes that were recorded earlier or could not be recorded.
     past: RecentNumbers,
 }
 
@@ -64,7 +64,7 @@ impl KnownMemories {
     }
 }
 
-/// Generations of our sessions that processes may have inherited.
+/// Generations (numbers) of our sessions that processes may have inherited.
 #[derive(Debug, Default)]
 pub(crate) struct Generations {
     /// For each generation, the time until which children may inherit an incomplete session \[ns of
@@ -78,7 +78,8 @@ impl Generations {
         self.until.contains_key(&generation)
     }
 
-    /// Returns the time that was passed to [`Generations::insert`]; `None` for an unknown generation.
+    /// Returns the time that was passed to [`Generations::insert`] with this generation; `None` if the generation is
+    /// unknown.
     pub(crate) fn until(&self, generation: u64) -> Option<u64> {
         self.until.get(&generation).copied()
     }
@@ -105,16 +106,16 @@ impl Generations {
 #[derive(Debug, Default)]
 pub(crate) struct Reasons {
     kept: Vec<NotReached>,
-    /// Hashes of process and reason, for the entries that are kept.
+    /// Hashes of the process and reason of each kept entry.
     said: HashSet<u64>,
     /// Number of reasons that were not kept.
     more: u64,
-    /// For processes that had no tracepoints when they were looked at, that reason.
+    /// The reason of each process that had no tracepoints when it was examined, by process id.
     without_tracepoints: HashMap<u32, String>,
 }
 
 impl Reasons {
-    /// Adds a process with its reason, unless the same pair was added before.
+    /// Adds a process with the reason why it was not reached, unless the same pair was added before.
     pub(crate) fn add(&mut self, one: NotReached) {
         let said = number_of(&one);
         if self.said.contains(&said) {

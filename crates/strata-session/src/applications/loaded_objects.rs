@@ -9,9 +9,9 @@ use strata_model::{
 };
 use strata_user::{LoadedObject, RecordFormat};
 
-/// The name of the stream's file.
+/// Name of the file of the stream that describes loaded objects.
 pub(crate) const FILE: &str = "objects_0";
-/// Id of the stream's class; the channel's is 0.
+/// Id of the class of the stream that describes loaded objects. The class of the program's own stream has the id 0.
 const STREAM: u32 = 1;
 
 /// Names of contexts that contain addresses of code.
@@ -46,7 +46,7 @@ enum ObjectRecordKind {
     Unload,
 }
 
-/// Returns the class of the stream.
+/// Returns the class of the stream that describes loaded objects.
 pub(crate) fn stream_class() -> StreamClass {
     let number =
         |name: &str, bytes| Field::new(name, FieldClass::Integer(Integer::unsigned(bytes)));
@@ -98,8 +98,8 @@ pub(crate) struct ObjectTrace {
     pub(crate) vpid: u32,
 }
 
-/// Writes the objects that were loaded at the time `begin`, and later changes, and replaces the objects written before.
-/// Writes nothing later than `now`.
+/// Writes the objects that were loaded at the time `begin`, and the changes until `now`. Replaces the objects that
+/// were written before.
 ///
 /// # Errors
 /// The system's error on writing the file.
@@ -173,7 +173,7 @@ struct ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// Appends a header of the "large" kind, and the context.
+    /// Appends a record header in the "large" form of CTF, and the context of the record.
     fn record(&mut self, kind: ObjectRecordKind, time: u64) {
         self.body.extend(EXTENDED.to_ne_bytes());
         self.body.extend((kind as u32).to_ne_bytes());

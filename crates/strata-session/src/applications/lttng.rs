@@ -15,8 +15,8 @@ use crate::record::command::resolved;
 use crate::session::lock::lock;
 use crate::session::privileges::{keep_for, Work};
 
-/// Delay before the command is examined for the first time. Each later delay is as long as the command has run, so that
-/// every process is seen that runs for half as long as the command.
+/// Delay before the command is examined for the first time. Each later delay is as long as the command has run, so
+/// that a process which lives for half of that time is seen.
 const FIRST: Duration = Duration::from_millis(2);
 /// The longest period of examining processes.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const PROCESSES_MAX: usize = 256;
 /// The most different findings that are reported.
 const TOLD_MAX: usize = 16;
 
-/// Returns remarks on those of the processes that have loaded LTTng's library.
+/// Returns remarks on the processes among `pids` that have loaded LTTng's library.
 pub(crate) fn of_processes(pids: &[u32]) -> Vec<String> {
     lttng_of_processes(pids).iter().map(|(pid, lttng)| told(*pid, lttng)).collect()
 }
@@ -38,7 +38,8 @@ fn told(pid: u32, lttng: &Lttng) -> String {
     format!("process {pid} ({name}): {lttng}")
 }
 
-/// The search for LTTng in a command that was just started: first in its file and libraries, then in its processes.
+/// The search for LTTng's library in a command that was just started. The command's file and its libraries are
+/// searched first, then its processes.
 pub(crate) struct OfCommand {
     state: Arc<SearchState>,
     thread: Option<Thread>,
@@ -53,12 +54,12 @@ struct SearchState {
 #[derive(Default)]
 struct LttngFindings {
     told: Vec<String>,
-    /// Names of files that need LTTng's library, so that each is reported once.
+    /// The files that need LTTng's library, kept so that each of them is reported once.
     known: Vec<Vec<String>>,
 }
 
 impl LttngFindings {
-    /// Returns whether the finding was not reported yet.
+    /// Returns whether `lttng` was not reported yet.
     fn is_new(&mut self, lttng: &Lttng) -> bool {
         let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
         let mut names: Vec<String> = lttng.needed_by.iter().map(name).collect();
@@ -100,8 +101,8 @@ impl OfCommand {
     }
 }
 
-/// Returns the time until the next search, `age` after the first one: the older the command, the longer, and so long that
-/// a search that took `took` takes only its share of the time.
+/// Returns the time until the next search. `age`: time since the first search; the older the command, the longer the
+/// pause. `took`: duration of the last search, which may take only its share of the time.
 fn next_pause(age: Duration, took: Duration) -> Duration {
     age.clamp(FIRST, PERIOD).max(took * SHARE)
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The reciprocal of the share of time that one process's metadata may take. If a process has new kinds of records all
-/// the time, its own packets wait, and those of others do not.
+/// The reciprocal of the share of time that writing one process's metadata may take. While a process must wait for
+/// that, its own packets wait, and those of others do not.
 const SHARE: u32 = 16;
 
 /// The most warnings that are kept about one process.
@@ -21,7 +21,8 @@ impl Pace {
         Pace { due: now }
     }
 
-    /// Notes that writing began at `begin` and took the time `took`, which sets the next due time.
+    /// Notes that metadata were written, from the time `begin` and for the time `took`. The next due time follows
+    /// from that.
     pub(crate) fn done(&mut self, begin: Instant, took: Duration) {
         self.due = begin + took * SHARE;
     }
@@ -31,7 +32,7 @@ impl Pace {
     }
 }
 
-/// Adds a text unless it is there already. At the limit, adds a last text that says so.
+/// Adds a text unless it is in the list already. When the list is full, the last text says that others were left out.
 pub(crate) fn keep(texts: &mut Vec<String>, text: String) {
     if texts.len() >= WARNINGS_MAX || texts.contains(&text) {
         return;

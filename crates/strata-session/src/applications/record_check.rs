@@ -14,11 +14,11 @@ use strata_ctf::packet;
 use strata_ctf::packet_records::RecordScanner;
 use strata_model::{ByteOrder, StreamClass};
 
-/// The most bytes of each file that are checked, which takes up to a second for a whole process \[byte\].
+/// The most bytes of each file that are checked. A whole process takes up to a second \[byte\].
 const LOOKED_AT: u64 = 256 << 20;
 
-/// Returns a description of the first impossible record in `folder`; `None` if no such record was found in the checked
-/// part.
+/// Returns a description of the first record in `folder` that cannot be right; `None` if the checked part of the
+/// files has no such record.
 pub(crate) fn impossible_record(folder: &Directory, class: &StreamClass) -> Option<String> {
     let scanner = RecordScanner::new(class, ByteOrder::NATIVE).ok()?;
     let mut names = folder.names().ok()?;

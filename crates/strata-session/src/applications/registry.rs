@@ -106,29 +106,29 @@ const LAST_ROUNDS: usize = 256;
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 /// The longest period of searching /proc.
 const SEARCH_PERIOD_MAX: Duration = Duration::from_secs(10);
-/// Bound on the time that searches take: the pause after a search is this many times as long as the search. Most
-/// programs announce themselves, and each session of the machine searches.
+/// Limits searches of /proc: the pause after a search is this many times as long as the search.
 const SEARCH_SHARE: u32 = 200;
-/// The longest time from a fork to the child's announced start, unless the child does not run \[ns\].
+/// The longest time from a fork until the child announces itself, if the child gets a CPU \[ns\].
 const FORK_NS: u64 = 1_000_000_000;
 /// The longest time of retrying a process whose memory is locked by another tracer or by itself.
 const LOCK_PATIENCE: Duration = Duration::from_millis(300);
-/// The longest wait for memory that the pump is to release. The pump checks every 20 ms if it has a CPU.
+/// The longest wait for memory that the pump is about to release. The pump looks every 20 ms if it has a CPU.
 const LET_GO_PATIENCE: Duration = Duration::from_secs(2);
 /// The period of retrying processes with locked memory.
 const LOCK_PERIOD: Duration = Duration::from_millis(5);
-/// The most processes whose code may still be being written when the next ones are started.
+/// The most started processes whose tracepoint code may be incomplete when the next processes are started.
 const STARTING_MAX: usize = 2;
-/// The most processes for which a changed name is reported. Each trace's metadata have the name in any case.
+/// The most processes for which the registry reports that their name has changed. Each trace's metadata have the name
+/// in any case.
 const RENAMED_MAX: usize = 20;
 
 /// The remark for machines on which processes cannot announce themselves.
 const FOUND_BY_SEARCH: &str =
     "new processes are found by searching, up to some seconds after their start";
-/// The most ended programs that are kept for a report. They are kept until somebody asks for them.
+/// The most ended programs that are kept for a report until a client asks for them.
 const ENDS_MAX: usize = 1024;
 
-/// The processes to record.
+/// The choice of processes that the registry records.
 #[derive(Debug)]
 pub(crate) enum ProcessTarget {
     /// Processes that inherited this session's generation and announce themselves on its socket.
@@ -158,15 +158,15 @@ pub(crate) struct Registry {
     sources: Arc<ProgramSources>,
     orders: Option<Sender<PumpOrder<ProcessSource>>>,
     processes: Vec<Arc<Traced>>,
-    /// Processes whose memory is locked by somebody else.
+    /// Processes whose memory is locked by another recorder or by themselves.
     locked: VecDeque<Locked>,
     next_unlock: Instant,
-    /// Processes that were started and whose code is still being written.
+    /// Processes that were started and whose tracepoint code is still being written.
     starting: VecDeque<Arc<Traced>>,
     /// Announced processes about which the kernel gives no answer for now.
     held: Vec<Comer>,
     next_held: Instant,
-    /// Processes that announced themselves before they made their memory.
+    /// Processes that announced themselves before they had created their memory.
     expected: ExpectedProcesses,
     /// Number of processes for which a changed name was reported.
     renamed: usize,
@@ -176,11 +176,11 @@ pub(crate) struct Registry {
     known: KnownMemories,
     /// Generations of sessions that processes may have inherited.
     generations: Generations,
-    /// The invitation for processes that start.
+    /// The invitation to record that starting processes find.
     invitation: Invitation,
-    /// Time before the start of the command \[ns of `CLOCK_MONOTONIC`\].
+    /// Time at which the recording began, before the command was started \[ns of `CLOCK_MONOTONIC`\].
     begun_ns: u64,
-    /// Inode numbers of memfds of processes that do not belong to our command.
+    /// Inode numbers of the memory of processes that do not descend from our command.
     strangers: RecentNumbers,
     /// Descendants of processes that the user named by process id.
     family: Family,
@@ -190,7 +190,7 @@ pub(crate) struct Registry {
     /// Requests that wait until all announced processes are admitted.
     await_arrivals: Vec<RegistryRequest>,
     changing: Changing,
-    /// Programs of a killed session of this name whose memory its fdstore holds.
+    /// Programs of the killed session with the same name, whose memory the fdstore holds for this session.
     stored_programs: Vec<StoredProgram>,
     short: WaitingForRoom,
     /// Time when all processes present at the start had been admitted \[ns of `CLOCK_MONOTONIC`\]; 0 before that.
@@ -208,7 +208,7 @@ pub(crate) struct RegistryParts {
     pub(crate) listener: Option<ProgramListener>,
     pub(crate) spec: Arc<SessionSpec>,
     pub(crate) clock: Arc<Clock>,
-    /// Time before the start of the command \[ns of `CLOCK_MONOTONIC`\].
+    /// Time at which the recording began, before the command was started \[ns of `CLOCK_MONOTONIC`\].
     pub(crate) begun_ns: u64,
     pub(crate) sources: Arc<ProgramSources>,
     pub(crate) orders: Sender<PumpOrder<ProcessSource>>,
@@ -218,7 +218,7 @@ pub(crate) struct RegistryParts {
     pub(crate) hearing: Hearing,
 }
 
-/// A process whose memory is locked by somebody else.
+/// A process whose memory is locked by another recorder or by itself.
 struct Locked {
     application: Application,
     came: Came,
@@ -230,10 +230,10 @@ struct Locked {
 struct Comer {
     announced: Announced,
     came: Came,
-    /// Process ids of its parent, grandparent and so on. Filled only if a command is recorded and the process was not
-    /// invited.
+    /// Process ids of the process's parent, grandparent and so on. Filled only if a command is recorded and the
+    /// process was not invited.
     parents: Vec<u32>,
-    /// True if the process still had its process id after `parents` was read.
+    /// True if the process id still belonged to the process after `parents` was read.
     was_of_it: bool,
 }
 
@@ -301,7 +301,8 @@ impl Registry {
         self.time.manual_ns().unwrap_or_else(Clock::monotonic_ns)
     }
 
-    /// Admits the processes that exist already. Reports the progress to `tell`, and gives up if `tell` breaks.
+    /// Admits the processes that exist already. Reports the progress to `tell`, and stops early if `tell` asks for
+    /// that.
     pub(crate) fn begin(&mut self, tell: &mut Tell<'_>) {
         // Stored programs come first, so that new programs do not take the memory meant for them.
         self.take_stored(false);
@@ -366,8 +367,8 @@ impl Registry {
         self.find_holders();
     }
 
-    /// Finds processes that still hold the command's end of the socket. They have outlived the command, whether they
-    /// were recorded or not.
+    /// Finds processes that still hold the command's end of the socket, and so have outlived the command, whether
+    /// they were recorded or not.
     fn find_holders(&mut self) {
         let ProcessTarget::Command { announcements, .. } = &mut self.target else { return };
         let Some(mut socket) = announcements.take() else { return };
@@ -430,7 +431,7 @@ impl Registry {
         }
     }
 
-    /// Does the work that must not be delayed: requests and heartbeats.
+    /// Does the work that must not be delayed: answers requests and sends heartbeats.
     fn look_after(&mut self) {
         self.listen();
         self.obey();
@@ -512,7 +513,8 @@ impl Registry {
         self.tell_silenced();
     }
 
-    /// Receives announcements of the command's processes. Returns whether there may be more.
+    /// Receives announcements of the command's processes, and adds them to `comers`. Returns whether more may be
+    /// waiting.
     fn receive_invited(&mut self, comers: &mut Vec<Comer>) -> bool {
         for _ in 0..ANNOUNCEMENTS_MAX {
             let ProcessTarget::Command { announcements: Some(socket), .. } = &mut self.target
@@ -575,7 +577,7 @@ impl Registry {
         self.finish_starts(0);
     }
 
-    /// Retries processes for which the kernel did not answer.
+    /// Retries announced processes about which the kernel gave no answer before.
     fn try_held(&mut self) {
         let held = std::mem::take(&mut self.held);
         self.announced(held);
@@ -665,14 +667,14 @@ impl Registry {
         }
     }
 
-    /// Returns the generation of a session of ours that the process inherited from its parent or through its
-    /// environment.
+    /// Returns the generation of the session of ours that the process inherited from its parent or through
+    /// its environment; `None` if there is none.
     fn inherited(&self, application: &Application) -> Option<u64> {
         let mut generations = application.session_generations().into_iter();
         generations.find(|generation| self.generations.contains(*generation))
     }
 
-    /// Returns why a process that should have made a session of ours could not make one; `None` if nothing failed.
+    /// Returns why a process could not create the session that it was invited to create; `None` if nothing failed.
     fn not_enabled(&self, application: &Application) -> Option<Error> {
         application.failed_sessions().into_iter().find_map(|(generation, code)| {
             let pid = application.pid();
@@ -680,13 +682,13 @@ impl Registry {
         })
     }
 
-    /// Notes a process that this user may not examine, so that it is unknown whether it is to be recorded.
+    /// Notes a process that this user may not examine. It is unknown whether that process belongs to the recording.
     fn hide(&self, pid: u32, reason: String) {
         lock(&self.found.hidden).add_first(NotReached { pid, name: String::new(), reason });
     }
 
-    /// Records `application` if it has a session of ours, or if `ours` says that it belongs to this session for another
-    /// reason.
+    /// Records `application` if it has a session of ours, or if `ours` is true: it belongs to this session for
+    /// another reason.
     fn admit(&mut self, application: &Application, came: Came, ours: bool) {
         // Heartbeats come first, since a process may make us wait for its lock.
         self.look_after();
@@ -771,7 +773,8 @@ impl Registry {
         }
     }
 
-    /// Retries processes with locked memory if a retry is due. `last`: retries now and for the last time.
+    /// Retries processes with locked memory if a retry is due. `last`: true to retry all of them now, for the last
+    /// time.
     fn try_locked(&mut self, last: bool) {
         let now = self.time.now();
         if !last && now < self.next_unlock {
@@ -835,8 +838,8 @@ impl Registry {
         self.finish_starts(STARTING_MAX);
     }
 
-    /// Hands the session's packets to the pump. See [`Traced::changes`] for `changes`. `is_part`: true if another
-    /// session takes the place of this one.
+    /// Hands a process's packets to the pump. See [`Traced::changes`] for `changes`. `is_part`: true if another
+    /// session in the process takes the place of this one.
     fn hand_to_pump(
         &mut self,
         session: AppSession,
@@ -924,7 +927,8 @@ impl Registry {
         self.finish_starts(0);
     }
 
-    /// Finishes writing the code of started processes, until at most `but` of them remain.
+    /// Finishes writing the tracepoint code of started processes, until the code of at most `but` of them is
+    /// incomplete.
     fn finish_starts(&mut self, but: usize) {
         while self.starting.len() > but {
             let Some(traced) = self.starting.pop_front() else { return };
@@ -935,7 +939,8 @@ impl Registry {
         }
     }
 
-    /// Reports a process whose name differs from the one that it announced. Programs are also renamed for good reasons.
+    /// Reports a process whose name differs from the one that it announced. Programs may also rename themselves for
+    /// good reasons.
     fn tell_name(&mut self, application: &Application) {
         let (name, said) = (application.name(), application.said_name());
         if name == said || self.renamed >= RENAMED_MAX {
@@ -985,8 +990,7 @@ impl Registry {
     }
 }
 
-/// Returns the pause after a search that took `search`, not counting its waiting for answers. The pause has an upper
-/// limit: on a busy machine a search takes long because others use the CPU, and programs should not wait for that.
+/// Returns the pause after a search of /proc. `search`: time that the search took, without its waiting for answers.
 fn pause_after(search: Duration) -> Duration {
     (search * SEARCH_SHARE).clamp(SEARCH_PERIOD, SEARCH_PERIOD_MAX)
 }

@@ -30,7 +30,7 @@ pub(crate) struct Reports {
 struct RestOfProcesses {
     sum: ProcessReport,
     summed: Summed,
-    /// Memories of processes for which a first part was counted and the last part is still to come.
+    /// Memories of processes of which a first part was counted and the last part was not.
     parts: HashSet<u64>,
     problems: u64,
     warned: u64,
@@ -59,8 +59,8 @@ impl Reports {
         }
     }
 
-    /// Adds the report of a process that is still recorded at the end. It is always reported separately: there are no
-    /// more of them than can be recorded at once.
+    /// Adds the report of a process that is still recorded at the end. Such a report is always kept separately, since
+    /// their number is limited by the processes that can be recorded at once.
     pub(crate) fn add_last(&mut self, report: ProcessReport) {
         self.told.push(report);
     }

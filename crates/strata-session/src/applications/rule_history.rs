@@ -5,8 +5,8 @@ use strata_user::{Application, Error, Rule, Rules};
 use crate::applications::suggestion::Near;
 use crate::report::RuleReport;
 
-/// The most tracepoints that are compared with rules without matches, since a thousand processes may have the same
-/// tracepoints.
+/// The most tracepoints that are compared with the rules that match nothing. A thousand processes may have the
+/// same tracepoints.
 const COMPARED_MAX: usize = 2 * strata_abi::user::NR_STATES as usize;
 
 /// All rules, in the order in which they were added.
@@ -15,7 +15,7 @@ pub(crate) struct RuleBook {
     entries: Vec<BookEntry>,
     /// Number of changes of the rules so far.
     changes: u64,
-    /// Number of tracepoints that were compared with rules without matches.
+    /// Number of tracepoints that were compared with rules that match nothing.
     compared: usize,
 }
 
@@ -24,9 +24,9 @@ struct BookEntry {
     rule: Rule,
     /// Number of matching tracepoints, over the processes that existed while the rule was in effect.
     matched: u64,
-    /// Number of the change that removed the rule; `None` if it is in effect.
+    /// Number of the rule change that removed the rule; `None` if the rule is in effect.
     went: Option<u64>,
-    /// Similar names to suggest, if the rule matches nothing.
+    /// Names of tracepoints similar to the rule, as suggestions if the rule matches nothing.
     near: Near,
 }
 

@@ -18,30 +18,31 @@ use strata_relay::{Bound, Known};
 
 /// The largest trace of the host that is read again \[byte\].
 const HOST_BYTES_MAX: u64 = 2 << 30;
-/// The most times that are used: of records, and of intervals without a CPU, for each virtual CPU.
+/// The most times that are used for each virtual CPU: times of records, and intervals without a host CPU.
 const TIMES_MAX: usize = 1 << 21;
 
-/// The number of time slots. At most two bounds of each slot are used.
+/// The number of time slots into which the recording is divided. At most two bounds on the clock are used in each
+/// slot.
 const SLOTS: u64 = 2048;
 
-/// The times of one virtual CPU's records and pauses.
+/// Times of one virtual CPU: of its records, and of intervals without a host CPU.
 #[derive(Debug, Default)]
 struct VirtualCpuRuns {
     /// Times of the CPU's records, on the guest's clock \[ns\].
     records: Vec<u64>,
     /// Intervals without a host CPU, on the host's clock \[ns\].
     off: Vec<(u64, u64)>,
-    /// Time since which the thread has no host CPU.
+    /// Time since which the virtual CPU's thread has had no host CPU; `None` while it has one.
     since: Option<u64>,
 }
 
-/// The fields of a switch that name the threads.
+/// The fields of a `sched_switch` record that name the threads.
 struct SwitchThreads {
     prev: FieldRef,
     next: FieldRef,
 }
 
-/// For each virtual CPU, when it ran and when something was recorded on it.
+/// For each virtual CPU, the times when it ran and the times of its records.
 #[derive(Debug, Default)]
 pub(super) struct Seen(BTreeMap<u32, VirtualCpuRuns>);
 
@@ -64,7 +65,8 @@ impl Seen {
         Some(Seen(all))
     }
 
-    /// Returns the bounds that follow from the present knowledge of the clock.
+    /// Returns the bounds on the guest's clock that follow from the recorded times and from what is known of the
+    /// clock.
     pub(super) fn bounds(&self, known: &Known) -> Vec<Bound> {
         thinned(self.0.values().flat_map(|cpu| cpu.bounds(known)).collect())
     }
@@ -89,7 +91,7 @@ fn thinned(all: Vec<Bound>) -> Vec<Bound> {
     best.into_values().collect()
 }
 
-/// Reads when the threads ran; returns `None` if the trace does not show it.
+/// Reads from the host's trace when the threads of virtual CPUs ran; `None` if the trace does not show it.
 fn read_host(
     folder: &Path,
     cpus: &[(u32, i64)],

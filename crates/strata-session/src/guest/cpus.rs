@@ -11,15 +11,15 @@ use serde_json::Value;
 
 use super::kvm;
 
-/// The most virtual CPUs that are mapped.
+/// The most virtual CPUs of a guest whose threads are looked for.
 const CPUS_MAX: usize = 1024;
 /// The most threads of a hypervisor that are examined.
 const THREADS_MAX: usize = 1 << 16;
-/// The time limit for all answers of QMP.
+/// The time limit for all answers of QEMU's control socket (QMP) together.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest line of QMP \[byte\].
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// The most lines before an answer; these are events.
+/// The most lines before an answer, which are reports of events.
 const LINES_MAX: usize = 100;
 
 /// Virtual CPUs by their number, each with the id of its thread.
@@ -54,7 +54,7 @@ fn ask(path: &Path, patience: Duration) -> io::Result<Cpus> {
     Ok(Vec::new())
 }
 
-/// A socket that is read until a point in time, however slowly bytes arrive.
+/// A socket whose reads end at a fixed time, however slowly bytes arrive.
 struct Impatient {
     socket: UnixStream,
     until: Instant,
@@ -105,8 +105,8 @@ fn cpus_of(answer: &Value) -> Cpus {
     cpus.take(CPUS_MAX).collect()
 }
 
-/// Returns the virtual CPUs that the names of a process's threads show: `CPU 3/KVM`, `CPU 3/TCG`. If one thread runs
-/// all CPUs, they cannot be mapped. QEMU names its threads with `-name NAME,debug-threads=on`.
+/// Returns the virtual CPUs that the names of a process's threads show: `CPU 3/KVM`, `CPU 3/TCG`. The result is
+/// empty if one thread runs all CPUs. QEMU names its threads with `-name NAME,debug-threads=on`.
 pub(crate) fn by_names(pid: u32) -> Cpus {
     let of_cpus = threads(pid).filter_map(|(tid, name)| Some((cpu_of(&name)?, tid)));
     let mut found: Cpus = of_cpus.take(CPUS_MAX).collect();
@@ -114,7 +114,8 @@ pub(crate) fn by_names(pid: u32) -> Cpus {
     found
 }
 
-/// Returns whether the names of the threads show virtual CPUs, even if one thread runs all of them (`ALL CPUs/TCG`).
+/// Returns whether the names of the process's threads mention virtual CPUs, even if one thread runs all of them (`ALL
+/// CPUs/TCG`).
 pub(crate) fn has_names(pid: u32) -> bool {
     threads(pid).any(|(_, name)| cpu_of(&name).is_some() || name.starts_with("ALL CPUs/"))
 }
@@ -130,8 +131,8 @@ fn threads(pid: u32) -> impl Iterator<Item = (u32, String)> {
     tasks.take(THREADS_MAX).filter_map(thread)
 }
 
-/// Returns the virtual CPUs that KVM shows, on kernels that list their threads. This needs neither names nor an answer
-/// of the hypervisor.
+/// Returns the virtual CPUs and threads of the process from KVM's files, on kernels that list the threads there.
+/// Needs neither thread names nor an answer of the hypervisor.
 pub(crate) fn by_kvm(pid: u32) -> Cpus {
     in_debugfs(Path::new(kvm::DEBUGFS), pid).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use crate::session::lock::lock;
 use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
 
-/// Reads the counter of this CPU together with the clock.
+/// Reads this CPU's counter and, at the same moment, the clock.
 pub(crate) fn counter_pair() -> CounterPair {
     let (before, at_ns, behind) = strata_user::counter_pair().unwrap_or_default();
     CounterPair { before, at_ns, behind }
@@ -30,7 +30,7 @@ pub(crate) struct Relayed {
 }
 
 impl Relayed {
-    /// Waits for the host's recorder, until a stop is requested.
+    /// Waits until the host's recorder connects, or until a stop is requested.
     ///
     /// # Errors
     /// A stop was requested, or the channel cannot be used.

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The path of KVM's folder.
+/// The folder in debugfs where KVM describes its machines.
 pub(super) const DEBUGFS: &str = "/sys/kernel/debug/kvm";
 /// The most machines that are searched.
 const MACHINES_MAX: usize = 1 << 12;
 /// The most virtual CPUs of one machine.
 const CPUS_MAX: usize = 1 << 12;
 
-/// Returns the folder of the machine that this process runs; `None` if there is none, or if there are several.
+/// Returns KVM's folder of the machine that this process runs; `None` if there is no folder, or if there are several.
 pub(super) fn machine(debugfs: &Path, pid: u32) -> Option<PathBuf> {
     // The folder's name is PID-DESCRIPTOR.
     let prefix = format!("{pid}-");

@@ -14,9 +14,10 @@ use super::kvm;
 /// The least time between two [`CounterPair`]s of the host from which the rate of the host's counter is computed
 /// \[ns\]. Over a shorter time the rate would be inaccurate.
 const RATE_NS: u64 = 100_000_000;
-/// The most by which the rate may differ from its average in between [parts per million].
+/// The greatest difference between the rate of the host's counter over a short time and its average [parts per
+/// million].
 const RATE_PPM: u128 = 1000;
-/// The greatest age of a guest's pair that is used \[ns\].
+/// The greatest age at which the guest's pair of counter and clock is used \[ns\].
 const OLD_NS: u128 = 10_000_000_000;
 
 /// Computes the exact clock offset of one guest.
@@ -24,7 +25,7 @@ const OLD_NS: u128 = 10_000_000_000;
 pub(super) struct Exact {
     /// The machine's folder in KVM's debugfs.
     folder: PathBuf,
-    /// The first pair of counter and clock on the host.
+    /// The first pair of counter and clock that was read on the host.
     first: CounterPair,
     /// Number of offsets computed so far.
     pub(super) taken: u64,
@@ -60,8 +61,8 @@ impl Exact {
         found
     }
 
-    /// Returns a refined version of an answer to a question, from the guest's pair and the host's pair, which was read
-    /// when the answer arrived; `None` if that is not possible.
+    /// Returns a refined version of an answer about the guest's time: computed from the guest's pair of counter and
+    /// clock, and from the host's pair, which was read when the answer arrived. `None` if that is not possible.
     pub(super) fn exchange(
         &mut self,
         asked: &Exchange,

@@ -11,7 +11,7 @@ use strata_relay::{Bounds, Epoch, Exchange, Known, Line};
 use super::causality::Seen;
 use crate::session::lock::lock;
 
-/// Number of rounds in which a clock is refined at the end.
+/// Number of rounds in which a guest's clock is refined after the recording.
 const REFINED: usize = 3;
 
 /// The other end of a channel, as the host's kernel identifies it.
@@ -43,9 +43,9 @@ pub(crate) struct GuestClock {
     bounds: Bounds,
     /// For each epoch, the recorded time span on the guest's clock, over all traces of the guest \[ns\].
     spans: BTreeMap<usize, (u64, u64)>,
-    /// Names of the guests with this clock, in the order of their arrival.
+    /// Names of the guests that use this clock, in the order of their arrival.
     names: Vec<String>,
-    /// Complete traces of the guest's kernel.
+    /// Traces of the guest's kernel that are complete.
     kernels: Vec<KernelTrace>,
     refined: Option<usize>,
 }
@@ -83,7 +83,8 @@ impl Machines {
         clock
     }
 
-    /// Notes that the machine with this clock runs in this process from now on, or in an unknown place.
+    /// Notes that the process `peer` runs the machine with this clock from now on; `None` if it is not known which
+    /// process does.
     pub(crate) fn moves(&self, clock: &Arc<Mutex<GuestClock>>, peer: Option<Peer>) {
         let mut all = lock(&self.0);
         let known = all.iter_mut().find(|one| Arc::ptr_eq(&one.clock, clock));
@@ -98,7 +99,7 @@ impl Machines {
 }
 
 impl GuestClock {
-    /// Begins a new epoch, since another process runs the machine.
+    /// Begins a new epoch of the clock, since another process runs the machine.
     fn moves(&mut self) {
         self.bounds.cut();
     }
@@ -121,12 +122,12 @@ impl GuestClock {
         self.bounds.impossible()
     }
 
-    /// Returns the name of the first guest with this clock, if it is another guest.
+    /// Returns the name of the first guest with this clock; `None` if that is `name` itself.
     pub(crate) fn same_as(&self, name: &str) -> Option<&str> {
         self.names.first().filter(|first| *first != name).map(String::as_str)
     }
 
-    /// Learns from an exchange. Returns whether the clock has jumped.
+    /// Learns from a question for the guest's time and its answer. Returns whether the clock has jumped.
     pub(crate) fn learn(&mut self, exchange: &Exchange) -> bool {
         self.bounds.add(exchange)
     }
@@ -141,7 +142,7 @@ impl GuestClock {
         between.or(later).unwrap_or(0)
     }
 
-    /// Adds a time span to the recorded time of an epoch.
+    /// Extends the recorded time of an epoch by a time span.
     pub(crate) fn record(&mut self, epoch: usize, span: (u64, u64)) {
         let known = self.spans.entry(epoch).or_insert(span);
         *known = (known.0.min(span.0), known.1.max(span.1));
@@ -152,7 +153,7 @@ impl GuestClock {
         self.spans.entry(epoch).and_modify(|span| span.1 = span.1.max(end));
     }
 
-    /// Returns the line that relates the guest's clock to the host's within this epoch, as traces use it.
+    /// Returns the linear relation between the guest's clock and the host's in this epoch.
     pub(crate) fn line(&self, epoch: usize) -> Option<Line> {
         let span = self.spans.get(&epoch).copied();
         self.epochs().get(epoch).and_then(|epoch| Line::through(epoch, span))
@@ -168,8 +169,8 @@ impl GuestClock {
         self.kernels.push(trace);
     }
 
-    /// Refines the clock by the times when virtual CPUs ran, after all traces are complete. Every caller gets the
-    /// number of bounds used, and whether metadata must be written again.
+    /// Refines the clock by the times when virtual CPUs ran, after all traces are complete. Returns the number of
+    /// bounds used, and whether metadata must be written again; later calls return the same.
     pub(crate) fn refine(&mut self) -> (usize, bool) {
         let is_shared = self.names.len() > 1;
         let taken = match self.refined {

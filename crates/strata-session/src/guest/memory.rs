@@ -14,25 +14,25 @@ use strata_model::Uuid;
 use strata_relay::PAGE_BYTES;
 use strata_ring::Mapping;
 
-/// Address at which the memory continues that does not fit below the hole for devices \[byte\].
+/// Address at which the guest's memory continues above the hole that is left for devices \[byte\].
 const ABOVE: u64 = 1 << 32;
-/// Step of the size of memory below the hole: machines have a multiple of it \[byte\].
+/// Sizes of the memory below the hole for devices are multiples of this step \[byte\].
 const BELOW_STEP: u64 = 256 << 20;
 /// The most pages of all buffers of one guest, which are 4 GiB.
 const PAGES_MAX: usize = 1 << 20;
 
-/// The memory of a guest, after it was identified as such.
+/// The memory of a guest that was identified by a page in it.
 #[derive(Debug)]
 pub(crate) struct GuestMemory {
     /// Address of the page that identifies the memory.
     pub(crate) marker: u64,
     file: File,
     bytes: u64,
-    /// Size of the memory below the hole \[byte\]; `None` if it is not known.
+    /// Size of the memory below the hole for devices \[byte\]; `None` if it is not known.
     below: Option<u64>,
 }
 
-/// The place of one trace's buffers in the guest's memory.
+/// The place of one trace's buffers in the guest's memory, as the guest has described it.
 #[derive(Debug)]
 pub(crate) struct Told {
     first: Vec<u8>,
@@ -40,7 +40,8 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Parses the guest's message about its buffers. `others`: number of pages of other traces.
+    /// Parses the guest's message about its buffers. `others`: number of pages that the buffers of
+    /// other traces have.
     ///
     /// # Errors
     /// There are too many pages.
@@ -103,7 +104,7 @@ impl GuestMemory {
         self.file.read_exact_at(to, at)
     }
 
-    /// Copies the buffers in their present state.
+    /// Copies the buffers at the place `told` out of the guest's memory, as they are now.
     ///
     /// # Errors
     /// The error of the system, or the address of a page that does not exist.

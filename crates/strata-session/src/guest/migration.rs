@@ -7,15 +7,15 @@ use strata_relay::{Waiting, Wire};
 
 /// The period of checking for another channel.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The most migrations of a machine that are followed.
+/// The most migrations of a guest that are followed.
 const MOVES_MAX: u64 = 64;
 /// The most bytes of messages that are held until the clock is known again \[byte\].
 const HELD_MAX: usize = 64 << 20;
 
-/// The state of one guest's migration.
+/// The migration of one guest to another hypervisor: its new channel, and messages that wait meanwhile.
 #[derive(Debug)]
 pub(super) struct Elsewhere {
-    /// The socket that has replaced the present one.
+    /// The socket that replaces the present one once the guest has migrated.
     next: Option<Wire>,
     /// The first bytes from `next`. Of two hypervisors during a migration, only the one that runs the machine sends
     /// any.
@@ -23,7 +23,7 @@ pub(super) struct Elsewhere {
     looked: Instant,
     /// The number of migrations so far.
     moves: u64,
-    /// Time since which this channel has been silent, if it is not the first one and was never heard.
+    /// Time since which this channel has been silent. `None` for the first channel, and once bytes have arrived.
     unheard: Option<Instant>,
     /// Messages that wait for the clock, by kind and payload; `None` if messages need not wait.
     held: Option<Vec<(u16, Vec<u8>)>>,
@@ -47,8 +47,8 @@ impl Elsewhere {
         self.moves
     }
 
-    /// Looks for the socket of another hypervisor to which the guest has migrated, and for bytes from it. Must be
-    /// called before the present socket is read: once the other one sends, nothing more arrives on the present one.
+    /// Looks for the socket of another hypervisor to which the guest has migrated, and for bytes on that socket.
+    /// Call this before the present socket is read, on which nothing more arrives once the other socket has bytes.
     pub(super) fn look(&mut self, waiting: &Waiting, wire: &Wire, buffer: &mut [u8]) {
         if self.moves < MOVES_MAX && self.looked.elapsed() > PERIOD {
             self.looked = Instant::now();
@@ -68,7 +68,7 @@ impl Elsewhere {
         }
     }
 
-    /// Takes the next channel with its first bytes, if any have arrived.
+    /// Takes the next channel with its first bytes; `None` if no bytes have arrived on it.
     pub(super) fn spoken(&mut self) -> Option<(Wire, Vec<u8>)> {
         if self.first.is_empty() {
             return None;
@@ -99,12 +99,13 @@ impl Elsewhere {
         None
     }
 
-    /// Notes that the guest uses another channel from now on.
+    /// Notes that the guest uses its next channel from now on.
     pub(super) fn begin(&mut self) {
         self.unheard = Some(Instant::now());
     }
 
-    /// Notes that bytes arrived on the channel. Returns whether these are the first since it was changed.
+    /// Notes that bytes arrived on the channel. Returns whether they are the first ones since the guest changed to
+    /// it.
     pub(super) fn hear(&mut self) -> bool {
         self.unheard.take().is_some()
     }
@@ -114,13 +115,13 @@ impl Elsewhere {
         self.unheard.map(|since| since.elapsed())
     }
 
-    /// Notes that the machine has moved. Messages wait until its clock is known again.
+    /// Notes that the guest's machine has moved. Messages are kept from now on until its clock is known again.
     pub(super) fn moved(&mut self) {
         self.moves += 1;
         self.held.get_or_insert_with(Vec::new);
     }
 
-    /// Keeps a message, if messages must wait and there is room. Returns whether it was kept.
+    /// Keeps a message if messages are being kept and there is room. Returns whether it was kept.
     pub(super) fn hold(&mut self, kind: u16, payload: &[u8]) -> bool {
         let Some(held) = &mut self.held else { return false };
         if self.held_bytes + payload.len() > HELD_MAX {
@@ -138,8 +139,8 @@ impl Elsewhere {
     }
 }
 
-/// Returns whether the next channel belongs to the same user. A channel of another user cannot belong to the same
-/// machine.
+/// Returns whether the next channel belongs to the same user as the present one. A channel of another user cannot
+/// belong to the same machine.
 fn is_of_same_user(wire: &Wire, next: &Wire) -> bool {
     wire.peer_user() == next.peer_user()
 }

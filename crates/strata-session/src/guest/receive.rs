@@ -53,13 +53,13 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 const DESCRIBED_MAX: u64 = 2 << 30;
 /// The least size that is charged for a stream's file \[byte\].
 const FILE_BYTES: u64 = 4096;
-/// The size of the smallest event record, a header \[byte\].
+/// The size of the smallest event record, which is only a header \[byte\].
 const RECORD_BYTES_MIN: u64 = 4;
 
-/// The reason to accept nothing more from a guest.
+/// The reason why nothing more is accepted from a guest.
 pub(crate) type Problem = String;
 
-/// The destination of a guest's traces.
+/// The folder and the limits for a guest's traces.
 pub(crate) struct Place {
     /// The guest's name, which is also the name of its folder.
     pub(crate) name: String,
@@ -70,12 +70,12 @@ pub(crate) struct Place {
     pub(crate) wall_ns: i64,
     /// The most bytes that the guest's traces may take \[byte\].
     pub(crate) max_bytes: u64,
-    /// The guest's memory, if it can be read here.
+    /// The file with the guest's memory, if it can be read on this machine.
     pub(crate) memory: Option<PathBuf>,
 }
 
 impl Place {
-    /// Checks that the traces may grow to `bytes`.
+    /// Checks that the guest's traces may grow to `bytes` without exceeding their limit.
     fn check(&self, bytes: u64) -> Result<(), Problem> {
         match bytes <= self.max_bytes {
             true => Ok(()),
@@ -88,19 +88,19 @@ impl Place {
     }
 }
 
-/// The state of a guest, from its messages.
+/// The receiver of one guest's messages, which writes the guest's traces.
 pub(crate) struct Receiver {
     place: Place,
     pub(crate) hello: Option<Hello>,
     clock: Arc<Mutex<GuestClock>>,
-    /// The environment that the host adds to the guest's traces.
+    /// The environment entries that the host adds to the metadata of the guest's traces.
     pub(crate) entries: Vec<Entry>,
     traces: BTreeMap<u32, GuestTrace>,
     bytes: u64,
     text_bytes: usize,
     /// Size of all metadata written so far, counting each rewrite \[byte\].
     described: u64,
-    /// True if the whole trace was received.
+    /// True if the guest has sent all of its trace.
     pub(crate) is_complete: bool,
     memory: Option<GuestMemory>,
 }
@@ -118,9 +118,9 @@ struct GuestTrace {
     ended: Option<(Ending, Losses)>,
     /// Place of the trace's buffers in the guest's memory, if the guest has sent it.
     told: Option<Told>,
-    /// Position up to which each stream's ring was received \[byte since its creation\].
+    /// For each stream, the position in its ring up to which packets were received \[byte since its creation\].
     upto: BTreeMap<u32, u64>,
-    /// The names of the kernel's functions.
+    /// The names of the kernel's functions, as the guest has sent them.
     symbols: Option<Vec<u8>>,
 }
 
@@ -133,7 +133,7 @@ enum Of<'n> {
     File(&'n str),
 }
 
-/// The counts that a guest reports.
+/// Counts of records and losses that a guest reports.
 struct Counted {
     records: u64,
     discarded: u64,
@@ -166,7 +166,7 @@ impl Receiver {
         }
     }
 
-    /// Returns whether the guest's memory can be read.
+    /// Returns whether this machine can read the guest's memory.
     pub(crate) fn has_memory(&self) -> bool {
         self.place.memory.is_some()
     }
@@ -176,15 +176,15 @@ impl Receiver {
         &self.place.name
     }
 
-    /// Joins the clock of the machine that the guest claims to be, which may also be recorded over another channel.
-    /// Called before any other message of the guest.
+    /// Finds the clock of the guest's machine, which may also be recorded over another channel. Call this before
+    /// other messages of the guest are handled.
     pub(crate) fn meet(&mut self, machines: &Machines, peer: Option<Peer>) {
         let Some(hello) = &self.hello else { return };
         self.clock = machines.clock(peer, hello.boot, &self.place.name, &self.clock);
         self.place.clock.uuid = lock(&self.clock).uuid();
     }
 
-    /// Notes that another process runs the machine from now on.
+    /// Notes that the process `peer` runs the guest's machine from now on.
     ///
     /// # Errors
     /// Why the guest's memory cannot be read any longer.
@@ -352,7 +352,7 @@ impl Receiver {
         write_metadata(place, clock, trace)
     }
 
-    /// Stores the symbols of the guest's kernel in each folder of its trace; there may be no folder yet.
+    /// Stores the symbols of the guest's kernel in all folders of its trace, and for folders that are created later.
     fn symbols(&mut self, id: u32, symbols: &[u8]) -> Result<(), Problem> {
         let Receiver { place, traces, bytes, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
@@ -434,8 +434,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Reads the records that the guest has not sent and will never send from its memory, up to the time `until` of its
-    /// clock \[ns\]. Returns `None` if the place of its buffers is not known.
+    /// Reads from the guest's memory the records that it can no longer send, up to the time `until` of its clock
+    /// \[ns\]. Returns `None` if the place of its buffers is not known.
     pub(crate) fn take_tail(&mut self, until: u64) -> Option<Tail> {
         let memory = self.memory.take()?;
         let told = self.traces.iter_mut().map(|(id, trace)| (*id, trace.told.take()));
@@ -497,19 +497,19 @@ impl Receiver {
         Ok(())
     }
 
-    /// Learns from an exchange. Returns whether the guest's clock has jumped.
+    /// Learns from a question for the guest's time and its answer. Returns whether the guest's clock has jumped.
     pub(crate) fn learn(&mut self, exchange: &Exchange) -> bool {
         lock(&self.clock).learn(exchange)
     }
 
-    /// Closes the files until more packets arrive.
+    /// Closes the files of the guest's traces. They are opened again when more packets arrive.
     pub(crate) fn pause(&mut self) {
         for part in self.traces.values_mut().flat_map(|trace| &mut trace.parts) {
             part.sink.pause();
         }
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts of records and losses of all traces of the guest so far.
     pub(crate) fn counts(&self) -> Counts {
         let mut all = Counts::default();
         self.traces.values().for_each(|trace| all.add(&trace.counts()));
@@ -582,7 +582,7 @@ impl Receiver {
 }
 
 impl GuestTrace {
-    /// Counts the records that can be read, for a trace whose recorder has not sent their number.
+    /// Counts the readable records of a trace whose recorder has not sent their number.
     fn count(&mut self) {
         let folders: Vec<_> = self.parts.iter().map(|part| part.sink.path().to_owned()).collect();
         let Ok(reader) = Reader::open(&folders) else { return };

@@ -52,7 +52,7 @@ use crate::session::stop::Stop;
 /// The time after which a change is undone, since requests for a snapshot or a stop wait for it.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a change may take, and who may end it before.
+/// The limits of a change of rules: its time, and requests that end it early.
 struct ChangeLimit {
     time: TimeSource,
     began: Instant,
@@ -64,7 +64,7 @@ impl ChangeLimit {
         ChangeLimit { time: time.clone(), began: time.now(), stop: stop.clone() }
     }
 
-    /// Returns whether the change goes on.
+    /// Returns `Break` if the change must be given up.
     fn flow(&self) -> ControlFlow<()> {
         match self.time.elapsed(self.began) > CHANGE_MAX {
             true => ControlFlow::Break(()),
@@ -73,21 +73,22 @@ impl ChangeLimit {
     }
 }
 
-/// Rules of an earlier request, which were possible then and may not be any longer.
+/// Rules of an earlier request, which were valid then and may be invalid now.
 struct PossibleBefore<'b> {
-    /// True if nothing was recorded yet, and a killed session had the same request.
+    /// True if nothing is recorded yet, and the rules are those of a killed session.
     is_again: bool,
     is_begin: bool,
-    /// True if all rules are of one request with a single filter, of which each part must be true of some event.
+    /// True if all rules belong to one request with a single filter. Each part of that filter must be true of some
+    /// event.
     is_common: bool,
-    /// True if a rule by name must select something, whatever else is recorded.
+    /// True if a rule that names an event must select an event, whatever the other rules select.
     is_strict: bool,
     rules: &'b [LayerRule],
     tracked: &'b Tracked,
 }
 
 impl PossibleBefore<'_> {
-    /// Returns whether the rule is allowed to record nothing.
+    /// Returns whether the rule may stay without any event.
     fn may_lack(&self, rule: &LayerRule) -> bool {
         self.is_again || self.rules.contains(rule)
     }
@@ -103,19 +104,19 @@ impl PossibleBefore<'_> {
     }
 }
 
-/// The events that rules select, with reports.
+/// The events that rules select, with reports on the rules.
 #[derive(Default)]
 pub(super) struct Lowered {
     pub(super) events: Vec<SelectedEvent>,
     /// True if a rule samples CPUs.
     has_samples: bool,
-    /// The probes of the rules.
+    /// The probes that rules have requested.
     of_rules: KnownProbes,
-    /// Number of selected events. A rule without any recorded event counts as one.
+    /// Number of selected events. A rule of which no event is recorded counts as one.
     nr_selected: u64,
     reports: Vec<KernelRuleReport>,
     problems: Vec<EventProblem>,
-    /// Filters with a part that no event passes any longer.
+    /// Filters with a part that no event can pass any longer.
     filters: Vec<FilterReport>,
     remarks: Vec<String>,
 }
@@ -126,7 +127,7 @@ impl Lowered {
         self.has_samples || self.events.iter().any(|event| event.contexts.has_stack())
     }
 
-    /// Notes a rule of which nothing can be recorded, while other rules are.
+    /// Notes that the rule records nothing, for this reason, while other rules record events.
     fn lacks(&mut self, rule: &str, reason: String) {
         self.nr_selected += 1;
         self.reports.push(KernelRuleReport {
@@ -306,7 +307,7 @@ impl Lowered {
 }
 
 impl BegunLayer {
-    /// Returns the events for the beginning of the layer.
+    /// Returns the events that the layer records from its beginning.
     ///
     /// # Errors
     /// A rule or filter is wrong, or a stop was requested.
@@ -378,7 +379,8 @@ impl BegunLayer {
 }
 
 impl KernelLayer {
-    /// Notes what the layer begins with: its programs are loaded, and record nothing yet.
+    /// Notes the events whose programs are loaded at the beginning of the layer and record nothing
+    /// yet.
     ///
     /// # Errors
     /// The tracked processes cannot be set.

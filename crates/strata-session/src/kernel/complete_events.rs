@@ -16,7 +16,7 @@ use crate::session::lock::lock;
 /// Name of the event that shows which thread has a CPU.
 const SWITCH: &str = "sched_switch";
 
-/// The events that are recorded completely, now and before; shared with the writers of metadata.
+/// Tracks which events are recorded completely, now and before; shared with the writers of metadata.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedWhole(Arc<Mutex<WholeState>>);
 
@@ -30,7 +30,7 @@ struct WholeState {
     gaps: u64,
 }
 
-/// The promise of a trace about complete events, and the number of gaps before it.
+/// The statement of a trace about events that it contains completely, and the number of gaps before the statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) whole: Whole,
@@ -43,20 +43,21 @@ impl RecordedWhole {
         lock(&self.0).now = whole;
     }
 
-    /// Notes that recording begins. Changes from now on affect a trace.
+    /// Notes that recording begins. From now on, a change of the events affects traces.
     pub(crate) fn begin(&self) {
         lock(&self.0).has_begun = true;
     }
 
-    /// Notes that the events are about to change. Present traces are not complete from now on, and neither are traces
-    /// that begin before [`RecordedWhole::changed`].
+    /// Notes that the selected events are about to change. Traces that exist now, or begin before
+    /// [`RecordedWhole::changed`], do not have these events completely.
     pub(crate) fn change(&self) {
         let mut state = lock(&self.0);
         state.is_changing = true;
         state.gaps += u64::from(state.has_begun);
     }
 
-    /// Notes that the events have changed. `whole`: the new ones, unless the change failed.
+    /// Notes that the selected events have changed. `whole`: those that are now recorded completely, or `None` if the
+    /// change failed.
     pub(crate) fn changed(&self, whole: Option<Whole>) {
         let mut state = lock(&self.0);
         state.is_changing = false;
@@ -70,7 +71,7 @@ impl RecordedWhole {
         state.gaps += u64::from(state.has_begun && is_paused);
     }
 
-    /// Returns the promise for a trace that begins now.
+    /// Returns the statement about complete events for a trace that begins now.
     pub(crate) fn of_new(&self) -> Said {
         let state = *lock(&self.0);
         let whole = match state.is_paused || state.is_changing {
@@ -80,7 +81,7 @@ impl RecordedWhole {
         Said { whole, gaps: state.gaps }
     }
 
-    /// Returns the promise for a trace with all records since the beginning.
+    /// Returns the statement about complete events for a trace with all records since the beginning.
     pub(crate) fn of_all(&self) -> Said {
         let said = self.of_new();
         match said.gaps {
@@ -89,7 +90,7 @@ impl RecordedWhole {
         }
     }
 
-    /// Returns the new promise of a trace that has made the promise `said`; `None` if that still holds.
+    /// Returns the corrected statement for a trace that has made the statement `said`; `None` if that is still true.
     pub(crate) fn since(&self, said: Said) -> Option<Said> {
         let gaps = lock(&self.0).gaps;
         let is_over = said.whole != SOME && said.gaps != gaps;
@@ -97,7 +98,7 @@ impl RecordedWhole {
     }
 }
 
-/// The promise of a trace in which records may be missing.
+/// The statement of a trace in which records of any event may be missing.
 const SOME: Whole = Whole { descriptor_calls: DescriptorCalls::Some, switches: false };
 
 fn no_more_than_some(whole: Whole) -> Whole {
@@ -153,7 +154,7 @@ fn counted(
     }
 }
 
-/// Returns the promise after removing events that could not be recorded.
+/// Returns what is recorded completely, `whole`, without the events that could not be recorded.
 pub(crate) fn without(whole: Whole, problems: &[UnrecordedEvent]) -> Whole {
     let is_call = |problem: &UnrecordedEvent| {
         syscalls::event_of(&problem.event).is_some_and(|call| is_of_descriptors(&call))

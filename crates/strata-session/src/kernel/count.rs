@@ -22,7 +22,7 @@ use crate::session::shared_state::Shared;
 use crate::session::stop::Stop;
 use crate::session::wait_for_end::Watch;
 
-/// Size of the rings, to which nothing is written \[byte\].
+/// Size of a sub-buffer of the rings, to which counting writes nothing \[byte\].
 const SUBBUF_BYTES: u64 = 4096;
 const NR_SUBBUFS: u64 = 2;
 
@@ -30,11 +30,12 @@ const NR_SUBBUFS: u64 = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub rows: Vec<CountRow>,
-    /// Names of the events, by the numbers in keys.
+    /// Names of the events. Keys of rows have the indexes in this list.
     pub names: Vec<String>,
     /// Number of events that are in no row, because there was no room for a further row.
     pub full: u64,
-    /// Number of events that are in no row, because a program was at the same place of the map, or already running.
+    /// Number of events that are in no row because another program was writing the same row, or was already running
+    /// on the CPU.
     pub uncounted: u64,
     /// Number of jumps that are counted as returns because their target could not be read.
     pub undecided: u64,
@@ -42,7 +43,7 @@ pub struct Counts {
     pub elapsed: Duration,
 }
 
-/// The end of a count, and what could not be counted.
+/// The result of a count, with the events that could not be counted.
 #[derive(Clone, Debug)]
 pub struct CountEnd {
     pub counts: Counts,
@@ -57,10 +58,10 @@ pub struct CountEnd {
     pub selected: u64,
 }
 
-/// The request to count.
+/// The request to count events.
 #[derive(Debug)]
 pub struct CountRequest<'a> {
-    /// The selection of events and processes, and the time after which to stop. Other options have no meaning.
+    /// The selection of events and processes, and the time after which to stop. Other options are ignored.
     pub options: &'a Options,
     pub spec: &'a CountSpec,
     /// The period in which the counts are shown; `None` to show only those of the end.
@@ -172,8 +173,8 @@ pub fn count(
     Ok(CountEnd { counts, end, command, problems, absent, selected })
 }
 
-/// Checks that some event can pass each condition of the filter. One end of a system call decides some of them, and the
-/// other end the others.
+/// Checks that some event can pass each condition of the filter. Some conditions of a system call are decided by its
+/// entry, others by its exit.
 ///
 /// # Errors
 /// [`SessionError::KernelFilter`].
@@ -190,7 +191,8 @@ fn check_conditions(filter: &Filter, events: &[SelectedEvent]) -> Result<(), Ses
     Ok(())
 }
 
-/// Returns the error without advice to record applications instead, which are never counted.
+/// Converts an error of the kernel. The advice to record applications instead is left out, since they cannot be
+/// counted.
 fn failed(cause: strata_kernel::Error) -> SessionError {
     SessionError::Kernel { cause: Box::new(cause), asked: String::new() }
 }

@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::report::NoKernel;
 use crate::session::memory_check;
 
-/// Memory that must be free in addition to the buffers, for loading programs \[byte\]; generously estimated.
+/// Memory for loading programs that must be free in addition to the buffers \[byte\]. A generous estimate.
 const MEMORY_BYTES: u64 = 128 << 20;
 
 /// Returns the default rules of a persistent session: those of [`RULES`] that select an event of this kernel.
@@ -42,8 +42,8 @@ fn no_memory() -> NoKernel {
     NoKernel { why, is_failure: true }
 }
 
-/// Returns whether there is a process to record. If all requested processes have ended, others must not be recorded
-/// instead.
+/// Returns whether one of the processes exists. If all requested processes have ended, other processes must not be
+/// recorded instead.
 pub fn is_wanted(pids: &[u32]) -> bool {
     pids.is_empty() || pids.iter().any(is_there)
 }
@@ -68,7 +68,7 @@ fn rights() -> NoKernel {
     NoKernel { why, is_failure: false }
 }
 
-/// Converts an error to the reason for not recording the kernel. Distinguishes a failure from a restriction.
+/// Converts an error to the reason for which the kernel is not recorded: a failure, or a restriction of this machine.
 pub(crate) fn reason(error: &SessionError) -> NoKernel {
     match error {
         SessionError::Kernel { cause, .. } => reason_of(cause),

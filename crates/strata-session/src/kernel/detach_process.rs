@@ -15,7 +15,7 @@ use strata_kernel::session::KernelSession;
 
 use crate::session::detach_later::Detaching;
 
-/// The least number of programs for which detaching is reported. Fewer are detached before anybody looks.
+/// The least number of programs for which the user is told about detaching. Fewer are detached within moments.
 const PROGRAMS_TOLD: usize = 50;
 /// The estimated time of detaching one program \[s\]. Measured: 40 ms (245 tracepoints), and 67 ms on a busy machine.
 const SECONDS_EACH: f64 = 0.07;
@@ -41,7 +41,7 @@ pub(crate) fn detach(mut session: KernelSession) -> Detaching {
     }
 }
 
-/// Returns a remark if detaching takes long: which process does it, and what it costs until then.
+/// Returns a remark if detaching takes long: which process detaches, and how much the programs cost until then.
 fn remark(programs: usize, child: Pid) -> Option<String> {
     let (pid, seconds) = (child.as_raw_nonzero(), (programs as f64 * SECONDS_EACH).ceil());
     (programs >= PROGRAMS_TOLD).then(|| {
@@ -70,7 +70,7 @@ fn hand_over() -> io::Result<(Pid, OwnedFd)> {
     }
 }
 
-/// Returns the pipe's reader and the descriptors of the kernel's programs, in order.
+/// Reads from a pipe the descriptors that keep the kernel's programs. Returns them in order, and the pipe's reader.
 fn kept_descriptors(reader: &OwnedFd) -> io::Result<Vec<RawFd>> {
     let mut kept = vec![reader.as_raw_fd()];
     for entry in std::fs::read_dir("/proc/self/fd")?.flatten() {
@@ -103,7 +103,8 @@ fn is_of_programs(target: &Path) -> bool {
     target.starts_with("anon_inode:") && (name.starts_with("bpf") || name == "perf_event")
 }
 
-/// Detaches the programs in the child process, which must not allocate memory or take a lock.
+/// Closes the descriptors of the programs, which detaches them. Runs in the child process, which must not allocate
+/// memory or take a lock.
 fn let_go(kept: &[RawFd], reader: OwnedFd) -> ! {
     // SAFETY: the name is a constant string with its NUL.
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, c"strata-detach".as_ptr()) };

@@ -21,7 +21,7 @@ use crate::report::{EventProblem, KernelRuleReport, Notice};
 use crate::session::layer::LayerRule;
 use crate::session::stop::Stop;
 
-/// The event of a thread that leaves its CPU, whose stack says what it waits for.
+/// Name of the event when a thread leaves its CPU; its call stack shows what the thread waits for.
 pub(crate) const SWITCH: &str = "sched_switch";
 
 /// Lists the kernel's events.
@@ -29,19 +29,19 @@ pub(crate) fn catalog() -> Result<Catalog, strata_kernel::Error> {
     Catalog::load(&Tracefs::find()?)
 }
 
-/// Facts about the beginning of the layer that later changes need.
+/// Facts from the beginning of the layer that later changes of its rules need.
 pub(super) struct BegunLayer {
     /// The flags that request the layer.
     flags: String,
     pub(super) stop: Stop,
     /// Descriptions of events read so far: they are files, and reading all of them takes seconds.
     known: HashMap<(String, String), KernelEvent>,
-    /// Probes that rules have requested.
+    /// Probes that rules have requested so far.
     pub(super) of_rules: KnownProbes,
-    /// Contexts of all records. Programs that began with fewer contexts get these as well.
+    /// Contexts of all records at the beginning. Programs for later events get the same contexts.
     pub(super) contexts: Contexts,
     pub(super) tracked: Tracked,
-    /// Tracked processes that cannot be found by name in the kernel, but only by this process.
+    /// Tracked processes that this process finds by name, because the kernel's programs cannot.
     pub(super) named: Vec<u32>,
 }
 
@@ -54,14 +54,14 @@ pub(super) struct Chosen {
     events: Vec<(EventName, ChosenEnds)>,
 }
 
-/// The records of one event's entry and exit to write, and whether with call stacks. For a system call also the least
-/// duration, from the rule with the lowest one.
+/// The requested records of one event's entry and exit, and their call stacks. For system calls also the least
+/// duration, which is the lowest of all rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ChosenEnds {
     records: [EndRecords; 2],
     stack: CallStacks,
     slower: Option<u64>,
-    /// True if all rules leave out calls that did not wait.
+    /// True if all rules leave out system calls that did not wait.
     waited: bool,
     /// The share of the records to write; `None` before the first rule.
     sampling: Option<Sampling>,
@@ -110,7 +110,8 @@ pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<LayerRule>, SessionE
 }
 
 impl BegunLayer {
-    /// Creates the facts. `flags`: what requests the kernel, for messages. `probes`: those that are resolved already.
+    /// Creates the facts for a new layer. `flags`: the flags that request the kernel, for messages. `probes`: the
+    /// probes that were found before.
     pub(super) fn new(flags: &str, stop: &Stop, probes: KnownProbes) -> BegunLayer {
         BegunLayer {
             flags: flags.to_owned(),
@@ -185,18 +186,18 @@ pub(super) fn key_of(event: &KernelEvent) -> (String, String) {
     (event.system.clone(), event.name.clone())
 }
 
-/// The properties that rules must share to be applied together.
+/// The properties that must be the same in rules that are applied together.
 #[derive(Clone, Copy, PartialEq)]
 struct CommonRule<'r> {
     filter: Option<&'r Filter>,
     stack: CallStacks,
     /// The least duration of recorded system calls \[ns\].
     slower: u64,
-    /// True if calls that did not wait are left out.
+    /// True if system calls that did not wait are left out.
     waited: bool,
     sampling: Sampling,
     is_of_calls: bool,
-    /// True for a word that stands for many events, such as `default`.
+    /// True for a rule that is a word for many events, such as `default`.
     is_word: bool,
 }
 
@@ -214,7 +215,8 @@ impl CommonRule<'_> {
     }
 }
 
-/// Returns the least duration of a rule's system calls \[ns\]: its own, otherwise that of its word, otherwise 0.
+/// Returns the least duration of a rule's system calls \[ns\]: the rule's own, otherwise that of the word that it
+/// uses, otherwise 0.
 fn slower_of(rule: &LayerRule) -> u64 {
     let of_word = || is_always(rule).then_some(event_rules::ALWAYS_SLOWER);
     rule.slower.or_else(of_word).unwrap_or(0)
@@ -281,7 +283,8 @@ fn select(
     Ok(taken.collect())
 }
 
-/// Returns the event of samples. `stacks`: samples have stacks in any case, but not the copy.
+/// Returns the event for samples of CPUs. Samples always have call stacks; `stacks` only says whether they have a
+/// copy of the program's stack.
 pub(super) fn sampled(rate: u32, filter: Option<Filter>, stacks: CallStacks) -> SelectedEvent {
     SelectedEvent {
         filter,
@@ -290,7 +293,7 @@ pub(super) fn sampled(rate: u32, filter: Option<Filter>, stacks: CallStacks) -> 
     }
 }
 
-/// Returns the contexts with the copy of the program's stack, if that is among `stacks`.
+/// Returns the contexts of samples, with a copy of the program's stack if `stacks` asks for one.
 pub(super) fn copy_of(stacks: CallStacks, contexts: &Contexts) -> Contexts {
     match stacks {
         CallStacks::Copied(bytes) => contexts.with_stack_copy(bytes),
@@ -337,7 +340,7 @@ pub(super) fn check_compiled(
     Ok(can_pass)
 }
 
-/// Returns the ends of the events that are recorded, as candidates for a filter.
+/// Returns the recorded ends (entry and exit) of the events, for checking a filter.
 fn candidates(events: &[SelectedEvent]) -> Vec<Candidate<'_>> {
     let mut candidates = Vec::with_capacity(events.len());
     for chosen in events {

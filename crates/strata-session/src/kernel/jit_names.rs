@@ -16,16 +16,16 @@ use strata_model::{TimeSource, Uuid};
 use crate::report::Counts;
 use crate::session::lock::lock;
 
-/// The period of reading the files of processes that generate code.
+/// The period of reading the files in which processes name the code that they generate.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The longest wait of a snapshot for the names until then.
+/// The longest wait of a snapshot until the names of generated code are read.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The most sightings that wait for the thread.
+/// The most sightings of processes that wait for the reading thread.
 const SIGHTINGS_MAX: usize = 1 << 16;
-/// The most names in one packet.
+/// The most names of generated code in one packet.
 const PACKET_NAMES: usize = 4096;
 
-/// Identity of the trace and stream of the names, with the id of the state dump's first event class.
+/// The trace and stream to which the names are written, with the id of the state dump's first event class.
 #[derive(Clone, Debug)]
 pub(crate) struct NamesPlace {
     pub(crate) uuid: Uuid,
@@ -44,7 +44,7 @@ enum Sighting {
     Replaced { pid: i32 },
 }
 
-/// Names that one reading found.
+/// Names of generated code that one reading of the files found.
 #[derive(Clone, Debug)]
 struct Batch {
     time: u64,
@@ -54,24 +54,24 @@ struct Batch {
 #[derive(Debug, Default)]
 struct NamesState {
     sightings: Vec<Sighting>,
-    /// The processes whose last sighting, of those that wait, is of generated code.
+    /// The processes that were last seen with generated code, among the waiting sightings.
     generating: HashSet<i32>,
     /// Number of sightings for which there was no room.
     discarded: u64,
     batches: Vec<Batch>,
-    /// Number of batches and of packets that the present trace has.
+    /// Number of batches, and of packets, that were written to the present trace.
     written: usize,
     packets: u64,
     /// Time at which the present trace begins \[ns\].
     begin: u64,
-    /// Numbers of readings that were asked for, and that were made for such a request.
+    /// Numbers of readings that were requested, and that were made on request.
     asked: u64,
     answered: u64,
     has_ended: bool,
     left_out: LeftOut,
 }
 
-/// The names of generated code, for the thread that reads them and those that write them.
+/// The names of generated code, shared by the thread that reads them and the threads that write them.
 #[derive(Debug, Default)]
 pub(crate) struct WatchedNames {
     state: Mutex<NamesState>,
@@ -97,7 +97,7 @@ impl NamesState {
     }
 }
 
-/// When the files are read next.
+/// Decides when the files with names are read next.
 struct ReadPeriod {
     time: TimeSource,
     last: Instant,
@@ -108,12 +108,13 @@ impl ReadPeriod {
         ReadPeriod { time: time.clone(), last: time.now() }
     }
 
-    /// Returns how long nothing is to be read; zero if it is time.
+    /// Returns the time until the next reading; zero if it is due.
     fn rest(&self) -> Duration {
         PERIOD.saturating_sub(self.time.elapsed(self.last))
     }
 
-    /// Notes that all was read now. The period counts from here: a reading that takes long is not followed by another.
+    /// Notes that a reading has ended now. The next period begins at its end, so that slow readings do not follow
+    /// each other without a pause.
     fn was_read(&mut self) {
         self.last = self.time.now();
     }
@@ -168,8 +169,8 @@ impl WatchedNames {
         }
     }
 
-    /// Waits until there is something to do, at most for `rest`. Returns the new sightings, the request to answer, and true at
-    /// the end.
+    /// Waits until there is something to do, at most for the time `rest`. Returns the new sightings, the number of
+    /// the request to answer, and true if the reading must end.
     fn wait(&self, rest: Option<Duration>) -> (Vec<Sighting>, Option<u64>, bool) {
         let is_idle = |state: &mut NamesState| {
             state.sightings.is_empty() && state.asked == state.answered && !state.has_ended
@@ -193,7 +194,7 @@ impl WatchedNames {
         self.changed.notify_all();
     }
 
-    /// Waits for a reading that begins now. A reading that takes too long is not waited for.
+    /// Requests a reading of the names and waits for it, for a limited time.
     fn ask(&self) {
         let mut state = lock(&self.state);
         if state.has_ended {
@@ -206,7 +207,7 @@ impl WatchedNames {
         drop(self.changed.wait_timeout_while(state, PATIENCE, is_open));
     }
 
-    /// Appends the names to the trace that it does not have yet. Returns the counts of what was written.
+    /// Appends to the trace the names that it does not have yet. Returns the counts of what was written.
     ///
     /// # Errors
     /// The system's error on writing the file.
@@ -226,7 +227,7 @@ impl WatchedNames {
         }
     }
 
-    /// Completes the trace: the next one begins with all names.
+    /// Completes the present trace. The next trace gets all names again.
     pub(crate) fn cut(&self) {
         let mut state = lock(&self.state);
         (state.written, state.packets) = (0, 0);
@@ -239,7 +240,7 @@ impl WatchedNames {
         SavedNames(lock(&self.state).batches.clone())
     }
 
-    /// Returns remarks on names that were left out.
+    /// Returns remarks on names of generated code that were left out.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let (left_out, discarded) = {
             let state = lock(&self.state);
@@ -280,7 +281,7 @@ impl WatchedNames {
     }
 }
 
-/// All names for a snapshot.
+/// All names of generated code, for a snapshot.
 #[derive(Debug)]
 pub(crate) struct SavedNames(Vec<Batch>);
 
@@ -303,7 +304,7 @@ impl SavedNames {
     }
 }
 
-/// Writes the names of one reading. `from`: the begin of the trace; names from before it have its time.
+/// Writes the names of one reading. `from`: the begin of the trace, which is also the time of names that are older.
 fn write(
     sink: &mut dyn Sink,
     place: &NamesPlace,

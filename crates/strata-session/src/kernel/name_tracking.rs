@@ -10,10 +10,10 @@ use strata_user::{pids, Who};
 
 use crate::machine::process_names::ProcessNames;
 
-/// The shortest period of searching all processes.
+/// The shortest period of searching all processes for tracked names.
 const PERIOD: Duration = Duration::from_millis(500);
-/// The number of times that the pause after a search for processes by name is longer than that search, so that
-/// searching takes at most one percent of the time.
+/// The pause after a search for processes by name, as a multiple of the time that the search took: searching
+/// takes at most one percent of the time.
 const SHARE: u32 = 100;
 /// The most processes found by name that the kernel's programs can track.
 const FOUND_MAX: usize = 512;
@@ -26,14 +26,15 @@ pub(super) struct NameSearch {
 }
 
 impl NameSearch {
-    /// Returns the processes with a tracked name that the kernel's programs cannot see. `None` if no names are tracked,
-    /// or the last search was not long ago.
+    /// Searches for processes with a tracked name that the kernel's programs cannot find. Returns `None` if no names
+    /// are tracked or no search is due.
     pub(super) fn look(&mut self, tracked: &Tracked, time: &TimeSource) -> Option<Vec<u32>> {
         tracked.names.as_ref()?;
         self.due(time, || processes(tracked))
     }
 
-    /// Searches, unless the last search was not long ago, measured by what it took.
+    /// Runs `search` and returns its result; `None` if no search is due. The pause depends on the time that the last
+    /// search took.
     fn due<T>(&mut self, time: &TimeSource, search: impl FnOnce() -> T) -> Option<T> {
         let begin = time.now();
         if self.next.is_some_and(|next| begin < next) {
@@ -44,7 +45,7 @@ impl NameSearch {
         Some(found)
     }
 
-    /// Notes a remark, once, that the processes found are not recorded.
+    /// Adds a remark that the processes found are not recorded because of `error`; only the first time.
     pub(super) fn note(&mut self, error: &strata_kernel::Error, remarks: &mut Vec<String>) {
         if !std::mem::replace(&mut self.is_noted, true) {
             remarks.push(format!(
@@ -54,7 +55,7 @@ impl NameSearch {
     }
 }
 
-/// Returns the processes with a tracked name that the kernel's programs cannot see.
+/// Returns the processes with a tracked name that the kernel's programs cannot find.
 pub(super) fn processes(tracked: &Tracked) -> Vec<u32> {
     let Some(wanted) = tracked.names.as_ref().filter(|names| !names.is_empty()) else {
         return Vec::new();

@@ -10,8 +10,9 @@ use crate::error::SessionError;
 use crate::report::KernelRuleReport;
 use crate::session::layer::LayerRule;
 
-/// Resolves the probes of a request, for these running processes if there are any. `texts` are as a plan has them, `typed`
-/// as a person has written them. Returns the probes, and remarks on parts of them that are not recorded.
+/// Resolves the probes of a request, for these running processes if there are any. `texts`: the probes in the form of
+/// a plan. `typed`: the same as the user wrote them. Returns the probes, and remarks on parts of them that are not
+/// recorded.
 ///
 /// # Errors
 /// One of the texts is no probe, or its file has no such place.
@@ -45,18 +46,18 @@ fn add_remarks(remarks: &mut Vec<String>, probes: &Probes) {
     }
 }
 
-/// The events that rules for probes select, with reports.
+/// The events of rules that are probes, with reports on the rules.
 #[derive(Default)]
 pub(super) struct Probed {
     pub(super) events: Vec<SelectedEvent>,
     pub(super) reports: Vec<KernelRuleReport>,
-    /// Remarks on parts of the probes that are not recorded, each once.
+    /// Remarks on parts of the probes that are not recorded, without repetition.
     pub(super) remarks: Vec<String>,
     /// Rules whose probes cannot be created, with the reason.
     pub(super) failed: Vec<(String, ProbeError)>,
 }
 
-/// An event that at least one rule requests.
+/// An event of a probe that at least one rule requests.
 struct AskedProbe {
     event: KernelEvent,
     records: EndRecords,
@@ -64,7 +65,8 @@ struct AskedProbe {
     sampling: Sampling,
 }
 
-/// Returns the events of these rules, each once. Afterwards `known` has their probes, and no others.
+/// Returns the events of the probes that these rules request, each once. Afterwards `known` has
+/// these probes and no others.
 ///
 /// # Errors
 /// The filters are too large when combined.

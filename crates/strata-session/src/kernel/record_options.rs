@@ -9,7 +9,7 @@ use crate::error::SessionError;
 pub(super) enum EndRecords {
     #[default]
     None,
-    /// Records that pass at least one of these filters.
+    /// Only records that pass at least one of these filters.
     Some(Vec<String>),
     All,
 }
@@ -31,7 +31,7 @@ impl EndRecords {
         }
     }
 
-    /// Returns the combined filter; `None` for all records.
+    /// Returns the filter that passes all requested records; `None` if it is not needed.
     pub(super) fn filter(&self) -> Result<Option<Filter>, SessionError> {
         let EndRecords::Some(texts) = self else { return Ok(None) };
         let text = match &texts[..] {

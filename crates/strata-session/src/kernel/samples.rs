@@ -7,19 +7,19 @@ use strata_ctf::environment::{LEFT_OUT, SAMPLED};
 use strata_kernel::{SampledEvent, Sampling};
 use strata_model::{limits, EnvValue};
 
-/// Room in the text of the environment for the number of events that it does not name \[byte\].
+/// Space in the trace's environment entry for the number of events that the entry does not name \[byte\].
 const REST_BYTES: usize = 32;
 
-/// The events that were left out before a trace began, by name.
+/// For each event, by name, the number of records that sampling had left out when a trace began.
 pub(crate) type LeftOutBefore = HashMap<String, u64>;
 
-/// Returns the counts so far.
+/// Returns, for each event, the number of records that sampling has left out so far.
 pub(crate) fn before(all: &[SampledEvent]) -> LeftOutBefore {
     all.iter().map(|one| (one.event.clone(), one.left_out)).collect()
 }
 
-/// Returns the entries of the environment for the sampled events, none if there are none. `before`: what was left out before
-/// the trace began; `None` as long as the trace is not complete, so that its counts are not known.
+/// Returns the environment entries about sampled events, one for each way of sampling. `before`: the numbers of
+/// records left out before the trace began; `None` while the trace is incomplete, so that its numbers are unknown.
 pub(crate) fn environment(
     all: &[SampledEvent],
     before: Option<&LeftOutBefore>,
@@ -66,10 +66,10 @@ fn since(one: &SampledEvent, before: &LeftOutBefore) -> u64 {
     one.left_out.saturating_sub(before.get(&one.event).copied().unwrap_or(0))
 }
 
-/// Number of events that a remark names; of others it says how many there are.
+/// Number of events that a remark names. Others are only counted.
 const NAMES_SHOWN: usize = 8;
 
-/// Returns remarks on the events that were left out, one for each way of sampling.
+/// Returns remarks on the records that sampling has left out, one for each way of sampling.
 pub(crate) fn remarks(all: &[SampledEvent]) -> Vec<String> {
     let mut ways: Vec<(Sampling, Vec<&SampledEvent>)> = Vec::new();
     for one in all.iter().filter(|one| !one.sampling.is_all() || one.left_out > 0) {
@@ -98,7 +98,7 @@ fn remark(sampling: Sampling, events: &[&SampledEvent]) -> String {
     format!("left out, as asked for by {}: {}", flags(sampling), names.join(", "))
 }
 
-/// Returns the flags that ask for this sampling.
+/// Returns the flags by which a user requests this sampling.
 fn flags(sampling: Sampling) -> String {
     let every = (sampling.every > 1).then(|| format!("--every {}", sampling.every));
     let at_most = (sampling.at_most > 0).then(|| format!("--at-most {}/s", sampling.at_most));

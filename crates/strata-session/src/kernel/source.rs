@@ -47,21 +47,21 @@ use crate::session::shared_state::Voice;
 /// Id of the only stream class of the kernel's trace.
 const STREAM: u32 = 0;
 
-/// The identity of the kernel's trace and its parts.
+/// The identity of the kernel's trace, and the descriptions in its metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelTraceIdentity {
     pub(crate) uuid: Uuid,
     /// Classes of event records, including those of the state dump if there is one. More are added during the
     /// recording.
     pub(crate) classes: Classes,
-    /// Ids of the state dump's classes.
+    /// Ids of the state dump's event classes.
     pub(crate) of_dump: Range<u32>,
     pub(crate) contexts: Contexts,
-    /// True if the trace's environment must be what analyses of LTTng's traces look for.
+    /// True if the trace's environment entries must be those that analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
-    /// Events of which every occurrence is recorded.
+    /// The events of which every occurrence is recorded.
     pub(crate) whole: complete_events::RecordedWhole,
-    /// Events of which samples are recorded.
+    /// The events of which only samples are recorded.
     pub(crate) sampled: SampledEvents,
 }
 
@@ -110,22 +110,22 @@ impl KernelTraceIdentity {
     }
 }
 
-/// The result of recording the kernel.
+/// The final result of recording the kernel, for the report.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedByKernel {
     pub(crate) counts: Counts,
     pub(crate) losses: Vec<StreamLoss>,
     pub(crate) folder: Option<PathBuf>,
-    /// Records that are in no trace and that no end mark counts.
+    /// Number of records that are in no trace and that no trace's end mark counts.
     pub(crate) unmarked: u64,
 }
 
-/// Counts of completed traces, while the source continues with the next one.
+/// Sums over the traces that are complete, while the source continues with the next trace.
 #[derive(Debug, Default)]
 pub(crate) struct Behind {
     /// Counts of the traces' state dumps.
     dumped: Counts,
-    /// Metadata of traces that were removed \[byte\].
+    /// Size of the metadata of removed traces \[byte\].
     metadata_bytes: u64,
     folder: Option<PathBuf>,
 }
@@ -136,15 +136,15 @@ pub(crate) struct KernelSource {
     pub(crate) voice: Voice,
     pub(crate) trace: KernelTraceIdentity,
     pub(crate) kinds: Option<Kinds>,
-    /// The events that the present trace's metadata promise to contain completely.
+    /// The statement about complete events in the metadata of the present trace.
     pub(crate) said: Said,
-    /// Start of the recording \[ns\], if all streams are to begin then.
+    /// Start time of the recording \[ns\], if each stream must begin at that time.
     pub(crate) span_from: Option<u64>,
     /// For each stream, the number of discarded records that the traces of a killed session already report.
     pub(crate) told: Vec<u64>,
-    /// The events that were left out of samples before the present trace.
+    /// For each event, the number of records that sampling had left out when the present trace began.
     pub(crate) left_out_before: LeftOutBefore,
-    /// Number of events for which no program ran. It is known after the session has stopped.
+    /// Number of events for which no BPF program ran. The number is known after the session has stopped.
     pub(crate) not_run: Arc<AtomicU64>,
     /// Number of the state dump's stream, which follows those of the CPUs.
     pub(crate) dump_stream: u64,
@@ -154,7 +154,7 @@ pub(crate) struct KernelSource {
     pub(crate) behind: Behind,
     /// UUID of the snapshot that is being written.
     pub(crate) snapshot_uuid: Uuid,
-    /// Output: the result of the recording.
+    /// The place where the source leaves the result of the recording.
     pub(crate) recorded: Arc<Mutex<RecordedByKernel>>,
 }
 
@@ -181,7 +181,7 @@ impl KernelSource {
         Ok((uuid, kinds.map_err(|error| failed(io::Error::other(error)))?))
     }
 
-    /// Writes the state dump, unless the recording contains the beginning of all its threads.
+    /// Writes the state dump, unless the recording contains the beginning of every recorded thread.
     fn dump(&self, uuid: Uuid, sink: &mut dyn Sink) -> Result<Dump, Error> {
         if self.trace.of_dump.is_empty() {
             return Ok(Dump::default());
@@ -207,7 +207,7 @@ impl KernelSource {
         }
     }
 
-    /// Writes changes of mapped code, and corrects promises in the metadata that are no longer true.
+    /// Writes changes of mapped code, and corrects statements about complete events that are no longer true.
     fn write_changes(&mut self, collector: &mut Collector) -> Result<(), Error> {
         if let Some(said) = self.trace.whole.since(self.said) {
             collector.set_head(&self.trace.head(&self.context, said, None))?;
@@ -235,7 +235,7 @@ impl KernelSource {
         Ok(())
     }
 
-    /// Writes the state dump first.
+    /// Writes the state dump, before the first packet.
     fn write_state(&mut self, collector: &mut Collector) -> Result<(), Error> {
         // For later chunks, the collector knows these counts itself.
         collector.go_on(&std::mem::take(&mut self.told));
@@ -254,7 +254,7 @@ impl KernelSource {
         Ok(())
     }
 
-    /// Writes how many events were left out of samples while the trace was recorded.
+    /// Writes into the metadata how many records sampling left out while the trace was recorded.
     fn count_samples(&mut self, collector: &mut Collector) -> Result<(), Error> {
         let all = self.trace.sampled.read();
         let before = std::mem::replace(&mut self.left_out_before, samples::before(&all));
@@ -332,7 +332,7 @@ impl Source for KernelSource {
         }
     }
 
-    /// Returns `None`, since the metadata grow with the classes.
+    /// Returns `None`, since the metadata are extended whenever classes are added.
     fn describe(&mut self) -> Option<String> {
         None
     }

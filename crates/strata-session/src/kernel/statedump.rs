@@ -48,7 +48,7 @@ use super::jit_names::{NamesPlace, WatchedNames};
 use crate::report::Counts;
 use crate::session::lock::lock;
 
-/// Adds the event classes of the dump to `class`. Returns their ids.
+/// Adds the event classes of the state dump to `class`. Returns their ids.
 pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
     let first_id = class.events.iter().map(|event| event.id + 1).max().unwrap_or(0);
     let kinds = event_classes(first_id);
@@ -67,18 +67,18 @@ pub(crate) struct DumpPlace {
     pub(crate) contexts: Contexts,
 }
 
-/// The content of a dump that is wanted in addition to the threads.
+/// The contents of a state dump in addition to the threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wish {
     /// Processes whose open files and code are dumped.
     pub(crate) recorded: RecordedProcesses,
-    /// Cache of known build ids.
+    /// Cache of the build ids of files.
     pub(crate) ids: BuildIds,
     /// Conversion from process ids in /proc to the kernel's process ids.
     pub(crate) numbers: Option<Arc<Numbers>>,
     /// Names of the kernel's functions, as the contents of a symbol file.
     pub(crate) symbols: Option<Arc<Vec<u8>>>,
-    /// True if addresses of code are to get names.
+    /// True if the dump describes mapped code, so that addresses get names.
     pub(crate) has_code: bool,
     /// The state at the start of the command, until it is written.
     pub(crate) command: Option<Arc<CommandState>>,
@@ -86,13 +86,13 @@ pub(crate) struct Wish {
     pub(crate) of_command: bool,
 }
 
-/// The scope of dumps, which grows once records have call stacks.
+/// The contents of state dumps, to which more is added once records have call stacks.
 #[derive(Debug, Default)]
 pub(crate) struct DumpScope {
     pub(crate) wish: Wish,
-    /// The watched changes, if they are written.
+    /// The source of changes of the dumped state; `None` if changes are not written.
     pub(crate) watched: Option<WatchedChanges>,
-    /// True if the scope is larger than it was at the beginning of the present trace.
+    /// True if contents were added after the present trace began.
     pub(crate) is_new: bool,
     /// True if the kernel's symbols were added after the beginning of the present trace.
     pub(crate) has_new_symbols: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Dump {
     pub(crate) counts: Counts,
 }
 
-/// The greatest distance of a record's time from the beginning of its packet, since times have 32 bits \[ns\].
+/// The greatest time from the beginning of a packet to a record in it, since records' times have 32 bits \[ns\].
 const EARLIER_MAX: u64 = 1 << 31;
 
 /// Dumps all threads into a new trace.
@@ -231,7 +231,7 @@ fn write_to(
 }
 
 /// Returns the start time of the command, the records of its initial state, and their number; `None` if that state is
-/// unknown. `stamp` is that of the whole dump.
+/// unknown. `stamp`: the times that the whole dump uses.
 fn command(wish: &Wish, stamp: &DumpStamp<'_>) -> Option<(u64, Vec<u8>, u64)> {
     let command = wish.command.as_ref()?;
     let process = command.process().clone();
@@ -244,7 +244,7 @@ fn command(wish: &Wish, stamp: &DumpStamp<'_>) -> Option<(u64, Vec<u8>, u64)> {
     Some((begin_ns, body, count))
 }
 
-/// Keeps the mappings of the dumped processes that existed before the changes. The changes describe all others.
+/// Removes mappings that the changes describe, so that the dump only has those that existed before.
 fn retain_before(found: &mut [DumpedProcess], changes: &[New]) {
     let before = mapped_before(found, changes.iter().copied());
     let before: HashSet<(i32, u64)> = before.iter().map(|(pid, map)| (*pid, map.start)).collect();
@@ -255,17 +255,17 @@ fn retain_before(found: &mut [DumpedProcess], changes: &[New]) {
 }
 
 impl DumpPlace {
-    /// Returns the stream for a second dump.
+    /// Returns the stream for a second dump in the same trace.
     fn again(&self) -> DumpPlace {
         DumpPlace { stream_instance: self.stream_instance + AGAIN_BEHIND, ..self.clone() }
     }
 
-    /// Returns the first event id and the contexts of records of changes.
+    /// Returns the id of the first event class, and the contexts, of records about state changes.
     fn of_changes(&self) -> ChangePlace {
         ChangePlace { first_id: self.first_id, contexts: self.contexts.clone() }
     }
 
-    /// Returns the stream for names of generated code.
+    /// Returns the stream for the names of generated code.
     pub(super) fn of_names(&self) -> NamesPlace {
         NamesPlace {
             uuid: self.uuid,
@@ -276,7 +276,7 @@ impl DumpPlace {
         }
     }
 
-    /// Returns the header of a packet of changes from `times.0` to `times.1`, with a body of `bytes`.
+    /// Returns the header of a packet of changes in the time span `times`, with a body of `bytes`.
     fn header(&self, times: (u64, u64), bytes: u64) -> Header {
         let header = Header {
             uuid: self.uuid,
@@ -295,7 +295,7 @@ const KEPT_BYTES: usize = 4 << 20;
 /// The period of reading changes, unless a ring is full earlier.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Changes that are not written yet; for a flight recorder, the latest changes.
+/// Changes of the dumped state that are not written yet. In a flight recorder, the latest changes.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     records: VecDeque<MappedChange>,
@@ -305,7 +305,7 @@ pub(crate) struct Changes {
     known_from: u64,
     /// Time at which the next packet begins \[ns\].
     from: u64,
-    /// Number of changes that found no room: until now, and at the beginning of the trace.
+    /// Number of changes that found no room: until now, and until the beginning of the present trace.
     discarded: u64,
     discarded_before: u64,
     /// Number of discarded changes that the last packet reported.
@@ -320,7 +320,7 @@ pub(crate) struct WatchedChanges {
     /// exactly one of them.
     mapped: Arc<Mutex<Option<Mapped>>>,
     has_ended: Arc<AtomicBool>,
-    /// Names of the code that processes generate.
+    /// Names of the code that processes generate at run time.
     pub(crate) names: Arc<WatchedNames>,
 }
 
@@ -337,7 +337,7 @@ impl WatchedChanges {
         }
     }
 
-    /// Sets the time before which nothing is recorded \[ns\].
+    /// Sets the time at which the recording begins \[ns\].
     pub(crate) fn begin(&self, time: u64) {
         let mut changes = lock(&self.changes);
         changes.from = changes.from.max(time);
@@ -359,8 +359,8 @@ impl WatchedChanges {
         }
     }
 
-    /// Takes the reported changes. With `holds`, drops the oldest changes above a limit. `last`: true at the end of
-    /// reading.
+    /// Takes the reported changes into the queue. `holds`: true to drop the oldest changes above a limit. `last`:
+    /// true at the end of reading.
     pub(crate) fn look(&self, place: &ChangePlace, holds: bool, last: bool) {
         let mut held = lock(&self.mapped);
         let Some(mapped) = &mut *held else { return };
@@ -436,7 +436,8 @@ impl WatchedChanges {
         changes.discarded_before = changes.discarded;
     }
 
-    /// Writes all kept changes into a snapshot that has this dump. Returns the state before the changes.
+    /// Writes all kept changes into a snapshot, which has the dump `place`. Returns the mappings before
+    /// these changes.
     ///
     /// # Errors
     /// The system's error on writing the file.
@@ -476,7 +477,7 @@ impl WatchedChanges {
     }
 }
 
-/// The mappings before all changes in a snapshot. The snapshot's dump describes their state at its end.
+/// The mappings at the begin of a snapshot, before its changes. The dump in the snapshot has the mappings at the end.
 #[derive(Debug)]
 pub(crate) struct MappedBefore {
     maps: Vec<(i32, CodeMapping)>,
@@ -487,13 +488,13 @@ pub(crate) struct MappedBefore {
     known_from: u64,
     /// Time of the first change \[ns\].
     first: u64,
-    /// Time of the dump \[ns\].
+    /// Time of the dump in the snapshot \[ns\].
     dumped: u64,
 }
 
 impl MappedBefore {
-    /// Writes the mappings as the state at the beginning of a trace whose packets begin at `from`, or as early as they
-    /// are known.
+    /// Writes the mappings as the state at the begin of the trace, whose packets begin at `from`. If the mappings are
+    /// known only later, that later time is used.
     ///
     /// # Errors
     /// The system's error on writing the file.
@@ -542,7 +543,7 @@ impl Changes {
 }
 
 impl Dump {
-    /// Extends the dump's stream to the time span of the other streams.
+    /// Extends the time span of the dump's stream to that of the other streams.
     ///
     /// # Errors
     /// The system's error on writing the file.

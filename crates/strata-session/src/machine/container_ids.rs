@@ -46,7 +46,7 @@ fn is_id(id: &str) -> bool {
     id.len() == 64 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns the content of a JSON file; `None` if it is none, or too large.
+/// Returns the content of a JSON file; `None` if it is not JSON, or too large.
 fn content(path: &Path) -> Option<Value> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
@@ -56,7 +56,8 @@ fn content(path: &Path) -> Option<Value> {
     }
 }
 
-/// Reads `ID/config.v2.json` of each container, whose name has a `/` in front.
+/// Returns the ids of Docker's containers with this name, from `ID/config.v2.json` of each. In these files, a `/`
+/// precedes the name.
 fn of_docker(name: &str, folder: &Path) -> Vec<String> {
     let folders = read_dir(folder).into_iter().flatten().flatten().take(CONTAINERS_MAX);
     let id = |entry: std::fs::DirEntry| {
@@ -68,7 +69,7 @@ fn of_docker(name: &str, folder: &Path) -> Vec<String> {
     folders.filter_map(id).collect()
 }
 
-/// Reads the list of all containers: `[{"id": …, "names": […]}, …]`.
+/// Returns the ids of Podman's containers with this name, from the list `[{"id": …, "names": […]}, …]`.
 fn of_podman(name: &str, list: &Path) -> Vec<String> {
     let Some(Value::Array(all)) = content(list) else { return Vec::new() };
     let has_name = |one: &&Value| {

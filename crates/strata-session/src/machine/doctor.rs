@@ -16,17 +16,17 @@ use strata_user::{
 use crate::machine::listing::{list, Listing};
 use crate::sizes::{kib, BuffersOf, Hardware, NR_SUBBUFS, SUBBUF_BYTES};
 
-/// The number of descriptors per recorded program: its memory twice, its pidfd, the folder of its trace, and a file
-/// being written.
+/// The number of descriptors that a recorded program takes: two for its memory, its pidfd, the folder of its trace,
+/// and a file being written.
 const FDS_PER_PROGRAM: u64 = 5;
-/// The number of programs at once below which the limit is reported as low.
+/// The limit on open files is reported as low if it allows fewer programs at once than this.
 const PROGRAMS_FEW: u64 = 200;
-/// The number of programs' full buffers below which memory counts as scarce.
+/// Memory is reported as scarce if the full buffers of fewer programs than this fit.
 const BUFFERS_MIN: u64 = 4;
-/// The most reasons that are listed.
+/// The most reasons that one finding lists.
 const REASONS: usize = 3;
 
-/// Returns the findings about this machine, as far as this program may use it.
+/// Returns findings on how well this user can record on this machine.
 #[must_use]
 pub fn examine() -> Vec<Finding> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -89,7 +89,7 @@ fn registered_rseq() -> bool {
     !size.is_null() && unsafe { size.cast::<libc::c_uint>().read() } > 0
 }
 
-/// Examines the way in which records are written.
+/// Reports the way in which records are written: with restartable sequences (rseq) or without.
 fn rseq(is_registered: bool) -> Finding {
     const WHAT: &str = "user: restartable sequences";
     match is_registered {
@@ -203,7 +203,7 @@ fn open_files(limit: Option<u64>) -> Finding {
     }
 }
 
-/// Reports LTTng's library, which Strata does not depend on.
+/// Reports whether LTTng's library is installed, which Strata does not need.
 fn lttng(found: Result<String, ElfError>) -> Finding {
     const WHAT: &str = "user: LTTng's library";
     let path = match found {

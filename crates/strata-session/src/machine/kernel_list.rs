@@ -41,7 +41,7 @@ pub struct ListedKernelField {
 pub struct DescribedEvent {
     /// The described event.
     pub event: ListedEvent,
-    /// True if the event is recorded only for selected processes, if any are selected.
+    /// True if a recording of selected processes has the event only for these processes.
     pub is_followed: bool,
     /// Names of the records with the fields of each, or why they cannot be described.
     pub records: Result<Vec<(String, Vec<ListedKernelField>)>, String>,

@@ -55,9 +55,9 @@ pub struct ListedProcess {
 pub struct Listing {
     /// The processes, sorted by process id.
     pub processes: Vec<ListedProcess>,
-    /// Processes that have tracepoints and cannot be recorded, at least not by this user.
+    /// Processes with tracepoints that cannot be recorded, at least not by this user.
     pub not_reached: Vec<NotReached>,
-    /// Processes that are instrumented for LTTng-UST, fully or partly; the reason names the files.
+    /// Processes with tracepoints for LTTng-UST; some may also have Strata's. The reason names the files.
     pub of_lttng: Vec<NotReached>,
 }
 
@@ -112,7 +112,7 @@ pub fn list() -> Result<Listing, SessionError> {
     Ok(listing)
 }
 
-/// Returns those of the processes that have loaded LTTng's library, which LTTng's own tools can trace.
+/// Returns those of the processes that have loaded LTTng's library. LTTng's own tools can trace them.
 pub(crate) fn of_lttng(pids: &[u32]) -> Vec<NotReached> {
     let told = |(pid, lttng): (u32, Lttng)| {
         let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::path::Path;
 use strata_filter::means_process;
 use strata_user::read_proc;
 
-/// The names of one process.
+/// The names by which a user may call one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessNames {
     /// Names of the threads; the first thread's name comes first.
@@ -56,7 +56,7 @@ impl ProcessNames {
         }
     }
 
-    /// Returns whether one of the names matches `name`, in which `*` and `?` are wildcards.
+    /// Returns whether one of the names matches the pattern `name`, in which `*` and `?` are wildcards.
     pub(crate) fn include(&self, name: &str) -> bool {
         self.threads
             .iter()
@@ -65,8 +65,8 @@ impl ProcessNames {
             .any(|one| means_process(name, one))
     }
 
-    /// Returns whether the kernel's programs can find the process by `name`: they only see the first thread's name and
-    /// the name of the program's file.
+    /// Returns whether the kernel's programs can find the process by `name`. They only see the first thread's name
+    /// and the name of the program's file.
     pub(crate) fn are_seen_by_kernel(&self, name: &str) -> bool {
         self.threads.iter().take(1).chain(&self.file).any(|one| means_process(name, one))
     }
@@ -82,13 +82,13 @@ fn file_name(path: &Path) -> Option<Vec<u8>> {
 struct Interpreter {
     /// File names of the interpreters, without a version.
     files: &'static [&'static str],
-    /// Options with a value in the same word or the next one.
+    /// Options whose value follows in the same word or is the next word.
     valued: &'static str,
-    /// Options with a value in the same word.
+    /// Options whose value follows in the same word.
     attached: &'static str,
-    /// Options whose value is program text.
+    /// Options whose value is the text of a program.
     code: &'static str,
-    /// Options whose value is the script or module.
+    /// Options whose value is the name of the script or module.
     script: &'static str,
     /// Long options with a value in the next word.
     long_valued: &'static [&'static str],

@@ -55,26 +55,26 @@ pub(crate) struct ChunksOutput {
     present: SessionChunk,
     /// True if the last chunk was removed because nothing was recorded in it.
     is_gone: bool,
-    /// The previous chunk, as long as it is not complete.
+    /// The previous chunk, until it is complete.
     leaving: Option<SessionChunk>,
-    /// The folder that the root's content moves to at the first rotation.
+    /// The folder to which the root's content moves at the first rotation.
     first: Option<TraceFolder>,
     kept: VecDeque<SessionChunk>,
-    /// Number of complete chunks about which nothing else is remembered.
+    /// Number of complete chunks of which only the number is kept.
     older: u64,
     /// The path of the first chunk, if it was moved.
     moved: Option<PathBuf>,
     removed: u64,
     removed_records: u64,
     removed_unknown: u64,
-    /// Records and bytes of the chunks that are no longer tracked.
+    /// Number of records, and of bytes, in chunks that are no longer listed.
     gone: (u64, u64),
     error: Option<String>,
-    /// Mark for the folder that a flushed trace gets on disk.
+    /// Mark of the session for the folder on disk to which a trace in memory moves.
     mark: Option<SessionMark>,
     /// True while the trace is held in memory.
     is_early: bool,
-    /// The folder in memory, with chunks that must still be copied.
+    /// The folder in memory whose chunks must still be copied to disk.
     left: Option<TraceFolder>,
     /// Paths of the chunks' folder before the flush to disk and after it.
     flushed: Option<(PathBuf, PathBuf)>,
@@ -85,11 +85,11 @@ pub(crate) struct ChunksOutput {
 pub(crate) struct SessionChunk {
     number: u64,
     path: PathBuf,
-    /// The chunk's folder; `None` for the root, or for a complete chunk that will not be removed.
+    /// The chunk's folder, kept open; `None` for the root, and for a complete chunk that will not be removed.
     folder: Option<TraceFolder>,
     /// Counts of records in the channels.
     counts: Counts,
-    /// Counts of further records, such as state dumps.
+    /// Counts of records outside of the channels, such as those of state dumps.
     besides: Counts,
     is_of_before: bool,
     /// Size of a complete chunk's files, once it was computed \[byte\].
@@ -188,7 +188,7 @@ impl ChunksOutput {
         ChunksOutput { is_early: true, ..self }
     }
 
-    /// Sets the session that creates the output.
+    /// Sets the mark of the session that creates the output.
     pub(crate) fn of_session(self, mark: Option<SessionMark>) -> ChunksOutput {
         ChunksOutput { mark, ..self }
     }
@@ -328,8 +328,8 @@ impl ChunksOutput {
         }
     }
 
-    /// Returns the folder with the chunks to copy now, and the destination. All chunks before the present one are
-    /// complete by then.
+    /// Returns the folder in memory with the chunks to copy, and the destination on disk. All chunks before the
+    /// present one are complete by then.
     pub(crate) fn take_left(&mut self) -> Option<(TraceFolder, Arc<OwnedFd>)> {
         self.left.take().map(|left| (left, self.root.place()))
     }
@@ -379,7 +379,7 @@ impl ChunksOutput {
         Ok(Some(status))
     }
 
-    /// Closes chunks that are never removed, and forgets the oldest ones.
+    /// Closes the folders of chunks that are never removed, and forgets the oldest chunks.
     fn let_go(&mut self) {
         if self.bound().is_some() {
             return;
@@ -402,7 +402,7 @@ impl ChunksOutput {
         count.map(|count| Retention { count: Some(count), size })
     }
 
-    /// Forgets a chunk, after its counts are added to the sums.
+    /// Forgets a chunk, and adds its counts to the sums of forgotten chunks.
     fn leave(&mut self, chunk: &SessionChunk) {
         let (records, bytes) = self.gone;
         let Counts { records: more_records, bytes: more_bytes, .. } = chunk.counts;
@@ -430,8 +430,7 @@ impl ChunksOutput {
         Some(self.opened(chunk))
     }
 
-    /// Sets the conditions of rotation. Of the chunks that are complete already, those that are still listed count to the
-    /// number of chunks to keep.
+    /// Sets the conditions of rotation. Complete chunks that are still listed count to the number of chunks to keep.
     pub(crate) fn set_rotation(&mut self, rotation: Rotation) {
         self.rotation = rotation;
         if self.bound().is_some() {
@@ -440,7 +439,7 @@ impl ChunksOutput {
         }
     }
 
-    /// Opens the folder of a chunk that was closed because it was not to be removed.
+    /// Opens the folder of a chunk again that was closed because nothing was to be removed.
     fn opened(&self, chunk: SessionChunk) -> SessionChunk {
         if chunk.folder.is_some() {
             return chunk;
@@ -450,7 +449,7 @@ impl ChunksOutput {
         SessionChunk { folder, ..chunk }
     }
 
-    /// Forgets a chunk whose removal was tried, and counts it if it was removed.
+    /// Forgets a chunk that was to be removed. Counts it as removed if `is_removed`.
     pub(crate) fn removed(&mut self, chunk: &SessionChunk, is_removed: bool) {
         self.leave(chunk);
         if !is_removed {

@@ -32,7 +32,7 @@ pub(crate) struct Machine {
     clock: ClockClass,
     overwrites: bool,
     version: Version,
-    /// Present if a command is recorded: the process that records it.
+    /// The process that records a command; `None` if no command is recorded.
     recorder: Option<Recorder>,
     /// Conversion to the kernel's process ids, where these differ from those that this program sees.
     numbers: Arc<OnceLock<Arc<Numbers>>>,
@@ -42,14 +42,14 @@ pub(crate) struct Machine {
 #[derive(Debug, Clone, Copy)]
 struct Recorder {
     pid: u32,
-    /// True if only the command and its descendants are recorded, as far as applications are concerned;
+    /// True if, of applications, only the command and its descendants are recorded.
     /// `is_alone_in_kernel` is the same for the kernel's events.
     is_alone: bool,
     is_alone_in_kernel: bool,
 }
 
 impl Machine {
-    /// Describes this machine, for a session with this loss mode and CTF version.
+    /// Creates the properties for this machine, a loss mode, and a CTF version.
     pub(crate) fn new(mode: LossMode, version: Version) -> Machine {
         let hostname = rustix::system::uname().nodename().to_bytes().to_vec();
         // Without /proc/sys (in a container) the clock has no identity, and readers merge it with other clocks without
@@ -87,7 +87,7 @@ impl Machine {
         &self.clock
     }
 
-    /// Adds the facts of this recording.
+    /// Sets the properties that depend on the options of this recording.
     pub(crate) fn recording(self, options: &Options) -> Machine {
         let is_alone = !options.everyone;
         let all = options.kernel.as_ref().is_some_and(|kernel| kernel.all_processes);
@@ -96,18 +96,19 @@ impl Machine {
         Machine { recorder: Some(recorder).filter(|_| !options.command.is_empty()), ..self }
     }
 
-    /// Returns the description for a channel of this loss mode.
+    /// Returns the same properties for a channel with the loss mode `mode`.
     pub(crate) fn of_mode(&self, mode: LossMode) -> Machine {
         Machine { overwrites: mode == LossMode::Overwrite, ..self.clone() }
     }
 
-    /// Returns the metadata of a trace that is completely known.
+    /// Returns the metadata of a trace whose classes of event records are all known.
     pub(crate) fn describe(&self, trace: &Trace) -> String {
         metadata::write_as(self.version, trace)
     }
 
-    /// Returns the metadata of a trace with one stream class. Event records of the ids `first` are described from the
-    /// beginning, others when they first occur. `since` returns classes that were added later, see [`Kinds::new`].
+    /// Returns the metadata of a trace with one stream class. The classes with the ids `first` are described from the
+    /// beginning, others when a record of them first occurs. `since` returns classes that were added later, see
+    /// [`Kinds::new`].
     ///
     /// # Errors
     /// The class is invalid.
@@ -135,8 +136,8 @@ impl Machine {
         Ok(kinds)
     }
 
-    /// Returns the metadata of the process's trace with these classes of event records, of which only one at a time is
-    /// in memory.
+    /// Returns the metadata of the process's trace with these classes of event records, which are read one at a time
+    /// to save memory.
     pub(crate) fn metadata(
         &self,
         process: &ProcessTrace<'_>,
@@ -226,9 +227,10 @@ fn as_analyses_expect(mut class: StreamClass, as_lttng: bool) -> StreamClass {
     class
 }
 
-/// Converts enumerations to plain integers, because LTTng records them as such and analyses of LTTng's traces expect
-/// that: Trace Compass for `prev_state` and `vec`, lttng-analyses for the flags of `open` and the family of `socket`.
-/// Readers based on babeltrace 1 would also warn about each value without a label, so about most sets of flags.
+/// Converts enumerations to plain integers, because LTTng records plain integers, which analyses of its traces
+/// expect: Trace Compass for `prev_state` and `vec`, lttng-analyses for the flags of `open` and the family of
+/// `socket`. Readers based on babeltrace 1 would also warn about each value without a label, so about most sets of
+/// flags.
 pub(crate) fn as_numbers(events: &mut [EventClass]) {
     for field in events.iter_mut().flat_map(|event| &mut event.fields) {
         if let FieldClass::Enumeration(enumeration) = &field.class {
@@ -246,7 +248,7 @@ pub(crate) struct ProcessTrace<'a> {
     pub(crate) uuid: Uuid,
     pub(crate) created: &'a str,
     pub(crate) format: RecordFormat,
-    /// Streams in addition to that of the channel.
+    /// Stream classes in addition to that of the channel.
     pub(crate) besides: &'a [StreamClass],
 }
 
@@ -266,7 +268,7 @@ pub(crate) fn known(application: &Application) -> ProcessKnowledge<'_> {
     }
 }
 
-/// Returns the format of the kernel's records: they have large headers, and their thread is not in a `vtid` context.
+/// Returns the format of the kernel's records, which have large headers and no `vtid` context.
 pub(crate) fn of_kernel() -> RecordFormat {
     RecordFormat { large_header: true, ..RecordFormat::default() }
 }
@@ -297,8 +299,8 @@ pub(crate) fn new_uuid() -> io::Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
-/// Returns the difference of the wall clock and `CLOCK_MONOTONIC` \[ns\], from the closest of several pairs of
-/// readings.
+/// Returns the difference between the wall clock and `CLOCK_MONOTONIC` \[ns\], from the pair of readings that
+/// are closest in time.
 fn wall_offset() -> i64 {
     let now = |clock| {
         let time = clock_gettime(clock);

@@ -71,12 +71,12 @@ pub(crate) fn stream_file(number: u32) -> String {
 pub struct TraceFolder {
     path: PathBuf,
     fd: Arc<OwnedFd>,
-    /// True if everybody can rename the folder, or could when it was opened.
+    /// True if all users can rename the folder, or could when it was opened.
     is_in_open_folder: bool,
     /// The parent folder and the name in it, if this session created the folder.
     made: Option<(Arc<OwnedFd>, OsString)>,
     layers: HashMap<String, Directory>,
-    /// Names of the folders that were created in this folder.
+    /// Names of the folders that this session created in the folder.
     names: BTreeSet<String>,
     is_of_snapshot: bool,
     /// Number of the session that created the folder, for its end mark.
@@ -135,7 +135,8 @@ pub fn group_folder(path: &Path, gid: u32) -> Result<PathBuf, FolderError> {
     Ok(path)
 }
 
-/// Makes a new folder readable for the group that it inherited from its parent; its content is readable already.
+/// Makes a new folder readable for the group that it inherited from its parent. Its content must be readable
+/// already.
 ///
 /// # Errors
 /// The error of the system call.
@@ -145,7 +146,7 @@ pub fn show_to_group(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::fchmod(folder, Mode::from_raw_mode(0o750))?)
 }
 
-/// The output of a channel: a folder within the session's output, if the channel has a name.
+/// The output of a channel, which is a folder within the session's output if the channel has a name.
 struct Below {
     name: String,
     output: Arc<Mutex<dyn Output>>,
@@ -191,7 +192,8 @@ enum TakenFolder {
 }
 
 impl TraceFolder {
-    /// Creates the folder `path`, or uses an existing one that is empty, belongs to this user, and is not in use.
+    /// Creates the folder `path`. An existing folder is used if it is empty, belongs to this user, and is not in
+    /// use.
     ///
     /// Others cannot read the folder, since a trace may reveal details of any process that this user can trace.
     ///
@@ -259,7 +261,7 @@ impl TraceFolder {
         Err(FolderError::AllTaken { path: first })
     }
 
-    /// Marks the folder as that of a snapshot, whose streams nobody reads before they are complete.
+    /// Marks the folder as that of a snapshot. No reader opens its streams before they are complete.
     pub(crate) fn of_snapshot(self) -> TraceFolder {
         TraceFolder { is_of_snapshot: true, ..self }
     }
@@ -272,8 +274,8 @@ impl TraceFolder {
         TraceFolder { session, ..self }
     }
 
-    /// Releases the lock, which tells readers that the folder is finished, even if other descriptors of it stay open
-    /// for a moment.
+    /// Releases the lock, so that readers take the folder for finished. Other descriptors of the folder may stay
+    /// open for a moment.
     pub(crate) fn unlock(&self) {
         // Without locks on this file system, nobody waits for one.
         let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
@@ -290,7 +292,8 @@ impl TraceFolder {
         &self.path
     }
 
-    /// Creates a folder for the trace of the process `name` with the number `pid`, in the folder of its layer.
+    /// Creates the folder for the trace of a process, in the folder of the process's layer. `name`, `pid`: its
+    /// name and process id.
     ///
     /// # Errors
     /// The error of the system call.
@@ -375,7 +378,8 @@ impl TraceFolder {
         }
     }
 
-    /// Moves the folders that were created here into `part`, and keeps their names.
+    /// Moves the folders that were created in this folder into the folder `chunk`, and keeps their
+    /// names.
     ///
     /// # Errors
     /// The error of the system call. Folders that could not be moved stay in place.
@@ -391,8 +395,8 @@ impl TraceFolder {
         Ok(())
     }
 
-    /// Creates a new folder below `above`, which is created if it does not exist. Only this user and root may be able
-    /// to write to `above`, or to change which folder its path names.
+    /// Creates a new folder below `above`, which is created if it does not exist. No user except this one and root
+    /// may be able to write to `above`, or to make its path name another folder.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -473,7 +477,8 @@ impl TraceFolder {
         }
     }
 
-    /// Removes the folder with its content, if its name still leads to it. Files of other users stay.
+    /// Removes the folder with its content, unless its path names another folder by now. Files of
+    /// other users stay.
     ///
     /// # Errors
     /// Why the folder is still there, or another one is in its place.
@@ -487,7 +492,7 @@ impl TraceFolder {
             .map_err(|error| format!("its remaining content cannot be removed: {error}"))
     }
 
-    /// Returns whether the name of the folder still leads to it.
+    /// Returns whether the folder's path still names this folder.
     fn is_named(&self) -> bool {
         let Some((above, name)) = &self.made else { return false };
         let there = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -495,7 +500,7 @@ impl TraceFolder {
         (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
     }
 
-    /// Removes files and folders of this user from the folder. Files of other users stay.
+    /// Removes this user's files and folders in the folder. Files of other users stay.
     pub(crate) fn clear(&self) {
         clear(self.fd.as_fd(), DEPTH_MAX);
     }
@@ -545,15 +550,15 @@ pub fn has_parts(path: &Path) -> bool {
     names.is_ok_and(|names| !names.is_empty())
 }
 
-/// Returns whether the path is a folder of this user that is not reached through a link of another user. The name alone
-/// proves nothing, since others may have taken it.
+/// Returns whether the path is a folder of this user that is not reached through a link of another user. The name
+/// alone proves nothing, since others may have taken it.
 pub(crate) fn is_own(path: &Path) -> bool {
     let of_user = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
     let is_reached = path.symlink_metadata().is_ok_and(|found| is_trusted(found.uid()));
     is_reached && path.metadata().is_ok_and(of_user)
 }
 
-/// Lists the chunks of a recording, the latest first, followed by its folder.
+/// Lists the folders of a recording: those of its chunks, the latest first, then the recording's own.
 pub(crate) fn parts_of(path: &Path) -> Vec<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let names = rustix::fs::open(path, flags, Mode::empty()).and_then(|fd| part_names(&fd));
@@ -633,8 +638,8 @@ fn open_existing(path: &Path, above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, 
     Ok(fd)
 }
 
-/// Checks that no other user could get the trace, through the folder's owner, group, access list or a name that can be
-/// moved, and that no other user can add files.
+/// Checks that no other user can read the trace or add files, by way of the folder's owner, group, access list or
+/// path.
 fn check_owner(path: &Path, fd: &OwnedFd) -> Result<(), FolderError> {
     let found = rustix::fs::fstat(fd);
     let found = found.map_err(|error| system(path, "look at it", error.into()))?;
@@ -660,7 +665,7 @@ fn take(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
     Ok(taken)
 }
 
-/// Locks the folder, whatever its content.
+/// Locks the folder without looking at its content.
 fn taken(path: &Path, fd: OwnedFd) -> Result<TakenFolder, FolderError> {
     let failed = |what| move |error: Errno| system(path, what, error.into());
     // Network file systems may not support locks on folders.

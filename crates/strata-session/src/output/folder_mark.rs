@@ -34,7 +34,7 @@ impl SessionMark {
         SessionMark::on(session, &machine)
     }
 
-    /// Returns the mark for a machine with this identification.
+    /// Returns the mark of the session with this name on the machine whose identification is `machine`.
     pub(crate) fn on(session: &str, machine: &[u8]) -> SessionMark {
         SessionMark(mix(mix(STABLE_HASH_OF_NOTHING, session.as_bytes()), machine))
     }
@@ -50,7 +50,7 @@ impl SessionMark {
     }
 }
 
-/// Adds the text, followed by a byte that no text contains.
+/// Continues the hash `sum` with the text and a byte that no text contains.
 fn mix(sum: u64, text: &[u8]) -> u64 {
     stable_hash(stable_hash(sum, text), &[0xff])
 }

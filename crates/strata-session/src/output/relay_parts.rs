@@ -23,28 +23,30 @@ use strata_remote::{FromRecorder, Link, RemoteOutput};
 
 use crate::report::{ChunkStatus, ChunksStatus};
 
-/// The most parts that are listed one by one.
+/// The most parts of a trace that are listed one by one.
 const SHOWN: usize = 20;
 
-/// Function that begins to send a recording with this name, which is a later part of the trace than the first.
+/// Function that begins to send the recording with this name to the relay. The flag is true for parts of a trace
+/// after the first.
 pub(crate) type BeginRecording = Box<dyn Fn(&str, bool) -> io::Result<RemoteOutput> + Send>;
 
 /// The recordings at a relay into which a session's trace is split.
 pub(crate) struct RelayParts {
     begin: BeginRecording,
-    /// The begin of the names of all recordings, which the time of each follows.
+    /// The common begin of the names of all recordings. The time of each recording follows.
     name: String,
     present: RelayPart,
-    /// The previous part, as long as the relay does not have all of it.
+    /// The previous part, until the relay has all of it.
     leaving: Option<RelayPart>,
-    /// The latest parts before the present one.
+    /// The latest of the parts before the present one.
     last: VecDeque<ChunkStatus>,
     complete: u64,
-    /// Records and bytes of parts that the relay has.
+    /// Number of records and of bytes in parts that the relay has completely.
     gone: (u64, u64),
-    /// Breaks of their connections, and how long there was none.
+    /// Of the same parts, the number of broken connections, and the time without a connection.
     broken: (u64, Duration),
-    /// Event records of them that the relay has discarded for want of the host's share of its space.
+    /// Of the same parts, the number of event records that the relay has discarded because this host's share of its
+    /// space was used up.
     quota: u64,
     error: Option<String>,
 }
@@ -56,9 +58,9 @@ struct RelayPart {
     output: RemoteOutput,
     /// Counts of records in the channels.
     counts: Counts,
-    /// Counts of further records, such as state dumps.
+    /// Counts of records outside of the channels, such as those of state dumps.
     besides: Counts,
-    /// How the part ended, once it was told to end.
+    /// How the part ended; `None` until it is told to end.
     ending: Option<Ending>,
 }
 
@@ -70,7 +72,8 @@ impl RelayPart {
         ChunkStatus { number: self.number, folder: PathBuf::from(&self.name), records, bytes }
     }
 
-    /// Sends the part's last message if no trace of it is written to. Tried again later if there is no room for it.
+    /// Sends the last message of the part, once none of its traces is written to. If there is no room for the
+    /// message, a later call sends it.
     fn close(&self) {
         let Some(ending) = self.ending.filter(|_| !self.output.has_sinks()) else { return };
         let last = FromRecorder::Close { ending, losses: Losses::default() };
@@ -106,12 +109,12 @@ impl RelayParts {
         Ok(RelayPart { number, name, output, counts, besides, ending: None })
     }
 
-    /// Returns the links of the parts of which the relay does not have all: the present one is the last.
+    /// Returns the links of the parts that the relay does not have completely. The present part's link is the last.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
         self.leaving.iter().chain([&self.present]).map(|part| part.output.link()).collect()
     }
 
-    /// Returns the links of those parts that were begun at the relay, or wait for it.
+    /// Returns the links of the parts that were begun at the relay, or wait for their turn there.
     pub(crate) fn started_links(&self) -> Vec<Arc<Link>> {
         let parts = self.leaving.iter().chain([&self.present]);
         parts.filter(|part| part.output.is_started()).map(|part| part.output.link()).collect()
@@ -122,13 +125,13 @@ impl RelayParts {
         self.leaving.iter().chain([&self.present]).any(|part| part.output.link().is_full())
     }
 
-    /// Returns true if the relay does not have all of the previous part.
+    /// Returns true if the relay has not received the previous part completely.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.is_some()
     }
 
-    /// Begins a new part, for traces that begin from now on, unless nothing was recorded in the present one. `stamp`: the time, as
-    /// it appears in names.
+    /// Begins a new part for traces that begin from now on. Does nothing if the present part has no records. `stamp`:
+    /// the time, as it appears in names.
     ///
     /// # Errors
     /// The previous part waits for the relay, or the system refused something; nothing is changed.
@@ -163,7 +166,7 @@ impl RelayParts {
         Ok(())
     }
 
-    /// Ends the part before the present one. Returns `None` if there is none, or if it was ended already.
+    /// Ends the previous part. Returns `None` if there is no such part or it was ended before.
     pub(crate) fn end_last(&mut self, ending: Ending) -> Option<ChunkStatus> {
         let part = self.leaving.as_mut().filter(|part| part.ending.is_none())?;
         part.ending = Some(ending);
@@ -195,12 +198,13 @@ impl RelayParts {
         self.leaving = None;
     }
 
-    /// Returns how often connections of parts broke that the relay has, and how long there was none.
+    /// Returns the number of broken connections, and the time without a connection, over the parts that the relay
+    /// has.
     pub(crate) fn broken(&self) -> (u64, Duration) {
         self.broken
     }
 
-    /// Returns how many event records the relay has discarded of parts that it has.
+    /// Returns the number of event records that the relay has discarded from the parts that it has.
     pub(crate) fn quota(&self) -> u64 {
         self.quota
     }
@@ -224,7 +228,8 @@ impl RelayParts {
         )
     }
 
-    /// Returns the status of the parts; `None` if there was no rotation.
+    /// Returns the status of the parts; `None` if the trace was never rotated. `records` and `bytes`: those of the
+    /// whole recording.
     pub(crate) fn status(&self, records: u64, bytes: u64) -> Option<ChunksStatus> {
         if self.complete == 0 && self.error.is_none() {
             return None;

@@ -35,12 +35,13 @@ use crate::session::lock::lock;
 /// The default for the number of triggers' snapshots to keep. A trigger may fire every 10 s for weeks, and each
 /// snapshot contains all buffers, about 10 to 30 MB; so they take up to about one gigabyte.
 const SNAPSHOTS_OF_TRIGGERS: u64 = 32;
-/// The most folders that are searched for snapshots saved on request: the latest ones.
+/// The most folders that are searched for snapshots. Of the folders in which snapshots were saved on request, the
+/// latest are searched.
 const FOLDERS_MAX: usize = 64;
 /// Prefix of the folder in which `strata snapshot -o -` keeps a snapshot until it is sent.
 const PIPED: &str = "strata-snapshot-";
 
-/// Function that replaces a text that is kept outside of the session's process.
+/// Function that stores a text outside of the session's process, in place of the former text.
 pub type WriteNotes = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
 
 /// Limits on the data that a session keeps.
@@ -68,7 +69,7 @@ impl Retention {
         self.count.filter(|count| *count > 0)
     }
 
-    /// Returns how many of the folders with these sizes \[byte\] are kept. The newest folder comes first.
+    /// Returns how many of a session's folders are kept. `sizes`: the size of each folder \[byte\], the newest first.
     pub(crate) fn stay(&self, sizes: impl Iterator<Item = u64>) -> usize {
         let most =
             self.most().map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -90,7 +91,7 @@ pub struct KeptFolders {
 }
 
 impl KeptFolders {
-    /// Reads the folders that the session had noted before it was killed. Invalid text counts as none.
+    /// Reads the folders from the text that the session stored before it was killed. Invalid text counts as none.
     #[must_use]
     pub fn new(before: &str, write: WriteNotes) -> KeptFolders {
         KeptFolders {
@@ -113,7 +114,7 @@ impl KeptFolders {
     }
 }
 
-/// The limits of a session and what they have removed, for `strata status`.
+/// The limits on a session's folders, and what was removed because of them, for `strata status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RetentionStatus {
     /// The number of newest folders to keep; `None` for no limit.
@@ -130,7 +131,7 @@ pub struct RetentionStatus {
     pub error: Option<String>,
 }
 
-/// The folders that a session keeps, of which it removes the oldest.
+/// The folders with a session's data. The oldest are removed.
 pub(crate) struct Leavings {
     pub(crate) mark: SessionMark,
     asked: Retention,
@@ -154,7 +155,7 @@ impl Leavings {
         Leavings { mark: SessionMark::new(session), asked, state: Mutex::new(state) }
     }
 
-    /// Makes a folder one in which old snapshots are searched and removed.
+    /// Adds a folder in which old snapshots are searched and removed.
     pub(crate) fn look_in(&self, folder: &Path, made: Made) {
         let is_piped =
             folder.file_name().is_some_and(|name| name.as_bytes().starts_with(PIPED.as_bytes()));
@@ -173,7 +174,7 @@ impl Leavings {
         }
     }
 
-    /// Sets the place of the session's trace. Traces from before a kill are beside it.
+    /// Sets the folder of the session's trace. Traces from before a kill are in the same parent folder.
     pub(crate) fn writes_to(&self, path: &Path) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         lock(&self.state).traces = path.parent().map(Path::to_owned).zip(name);
@@ -223,8 +224,8 @@ impl Leavings {
         }
     }
 
-    /// Returns whether the limits cover the folder of this name, whose end mark has the number `session`. `present`:
-    /// the name of the present trace, if traces are in the same folder.
+    /// Returns whether the limits apply to a folder. `session`: the number in the folder's end mark. `present`: name
+    /// of the present trace, if that is in the same parent folder.
     fn counts(&self, name: &str, session: u64, present: Option<&str>) -> bool {
         let is = |made| self.mark.of(made, OsStr::new(name)) == session;
         match Made::ALL.into_iter().find(|made| is(*made)) {
@@ -250,7 +251,8 @@ impl Leavings {
     }
 }
 
-/// Returns whether a trace of this name may belong to the same session, from before a kill or from another boot.
+/// Returns whether the trace `name` may be an earlier one of the session that writes the trace `present`: from before
+/// a kill or another boot.
 fn is_of_before(name: &str, present: &str) -> bool {
     const BY_TIME: &str = "strata-trace-";
     let base = |name: &str| match name.rsplit_once("-again") {

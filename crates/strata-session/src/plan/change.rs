@@ -30,18 +30,18 @@ pub enum Change {
     AddTrigger(Box<Trigger>),
     /// Removes a trigger by its name.
     RemoveTrigger(String),
-    /// Rotates the trace by these conditions; those that are `None` stay as they are.
+    /// Sets conditions of automatic rotation. Conditions that are `None` stay as they are.
     EnableRotation(Rotation),
-    /// Rotates the trace no longer by these conditions.
+    /// Removes these conditions of automatic rotation.
     DisableRotation(Vec<RotationBy>),
-    /// Adds tracked entries. If all processes were tracked by this property so far, only the new entries are from now
-    /// on.
+    /// Adds processes to the tracked ones. A property by which all processes were tracked so far is then restricted
+    /// to the added values.
     Track(Tracked),
-    /// Removes tracked entries.
+    /// Removes processes from the tracked ones.
     Untrack(Tracked),
-    /// Tracks all processes, as far as these properties are concerned.
+    /// Removes the restrictions by these properties, so that they exclude no process.
     TrackAll(Vec<Kind>),
-    /// Tracks no process by these properties.
+    /// Excludes every process by these properties.
     UntrackAll(Vec<Kind>),
     /// Makes all of these changes in order, or none. Must not contain another [`Change::Several`].
     Several(Vec<Change>),
@@ -112,9 +112,9 @@ pub struct ChannelChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnableEvents {
-    /// The layer of the channel.
+    /// The layer of the channel that gets the rules.
     pub layer: LayerOf,
-    /// The channel; `None` for the only channel of the layer, or [`CHANNEL`].
+    /// The channel that gets the rules; `None` for the only channel of the layer, or [`CHANNEL`].
     #[serde(default)]
     pub channel: Option<String>,
     /// The rules, one in each text.
@@ -154,8 +154,8 @@ pub struct DisableEvents {
     /// The channel; `None` for the only channel of the layer, or [`CHANNEL`].
     #[serde(default)]
     pub channel: Option<String>,
-    /// The rules as they were written; probes may also be given by the names of their events. Empty for all rules of
-    /// the channel.
+    /// The rules to disable, as the user wrote them. Probes may also be given by the names of their events. Empty
+    /// for all rules of the channel.
     #[serde(default)]
     pub rules: Vec<String>,
 }
@@ -475,8 +475,8 @@ fn add<T: Clone + PartialEq>(all: &mut Option<Vec<T>>, more: Option<&[T]>) {
     }
 }
 
-/// Converts names of cgroups, which may not exist any longer, to the tracked paths. A name that fits no path, or
-/// several paths equally well, is left as it is.
+/// Replaces names of cgroups by those tracked paths that end in them; the cgroups need not exist. A name that
+/// fits no path, or several paths equally well, stays.
 fn called(names: &[String], tracked: &Option<Vec<String>>) -> Vec<String> {
     let path_of = |name: &String| {
         let like = |path: &&String| likeness(path, name);

@@ -23,7 +23,8 @@ impl Plan {
         })
     }
 
-    /// Returns the enabled rules of a channel, each once. Empty if all of them only exclude events.
+    /// Returns the enabled rules of a channel, without repetition. The list is empty if all of them only exclude
+    /// events.
     fn rules(&self, channel: &Channel) -> Result<Vec<LayerRule>, PlanError> {
         let mut rules = rules(channel)?;
         if channel.layer == LayerOf::Kernel {
@@ -109,7 +110,7 @@ impl Plan {
     }
 }
 
-/// Returns the enabled rules of a channel, each once. Empty if all of them only exclude events.
+/// Returns the enabled rules of a channel, without repetition. The list is empty if all of them only exclude events.
 fn rules(channel: &Channel) -> Result<Vec<LayerRule>, PlanError> {
     let on = || channel.events.iter().filter(|event| event.enabled);
     let selecting = || on().filter(|event| !event.is_exclusion());

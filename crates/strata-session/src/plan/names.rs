@@ -2,7 +2,7 @@
 
 use strata_filter::similar;
 
-/// Returns suggestions of similar names, for the end of a message.
+/// Returns the names that are similar to `word`, as suggestions for the end of a message.
 pub(super) fn near<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     let found: Vec<String> = similar(word, names).iter().map(|name| format!("'{name}'")).collect();
     match found.is_empty() {

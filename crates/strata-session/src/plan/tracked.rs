@@ -24,15 +24,14 @@ pub(crate) struct ProcessFacts {
     pub(crate) cgroup: Option<String>,
 }
 
-/// Returns whether the process is recorded.
+/// Returns whether `tracked` includes the process.
 pub(crate) fn admits(tracked: &Tracked, process: &ProcessFacts) -> bool {
     admits_numbers(tracked, process)
         && has_name(tracked, process) == Some(true)
         && tracked.cgroups.as_ref().is_none_or(|all| all.iter().any(|one| is_within(one, process)))
 }
 
-/// Returns whether a process that has ended was to be recorded, from its numbers and perhaps its names; `None` if that
-/// is unknown.
+/// Returns whether `tracked` included a process that has ended; `None` if its remaining facts do not say.
 pub(crate) fn admits_ended(tracked: &Tracked, process: &ProcessFacts) -> Option<bool> {
     if !admits_numbers(tracked, process) {
         return Some(false);
@@ -66,9 +65,9 @@ fn is_within(path: &str, process: &ProcessFacts) -> bool {
 }
 
 impl ProcessFacts {
-    /// Reads from `/proc` those facts about a process that [`admits`] needs for `tracked`; each session does so for
-    /// each starting process. The process id may be reused in the meantime, so the caller must check afterwards that
-    /// the process is still alive.
+    /// Reads from `/proc` those facts about a process that [`admits`] needs for `tracked`; which every session reads
+    /// for every starting process. The process id may be reused in the meantime, so the caller must check afterwards
+    /// that the process is still alive.
     ///
     /// # Errors
     /// The error of the system, or that there is no such process.
@@ -93,8 +92,8 @@ impl ProcessFacts {
     }
 }
 
-/// Returns the first number on the line with this key. A name in `status` has no line breaks, since the kernel escapes
-/// them.
+/// Returns the first number on the line `key` of `/proc/PID/status`. A name in `status` has no line breaks, since the
+/// kernel escapes them.
 fn real(status: &[u8], key: &[u8]) -> Option<u32> {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(key))?;
     std::str::from_utf8(line).ok()?.split_whitespace().next()?.parse().ok()

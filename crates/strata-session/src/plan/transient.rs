@@ -11,15 +11,15 @@ use crate::options::{GuestOptions, Options};
 use crate::record::preload::PreloadPart;
 use crate::report::NoKernel;
 
-/// The parts of a request that hold for one run only, so that no file and no message has them: processes by number, a
-/// command, a connection to a guest. A session that has one is not restored after its recorder was killed.
+/// The parts of a request that are valid for one run only: process ids, a command, a connection to a guest. They are
+/// in no file and no message. A session that has one is not restored after its recorder was killed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transient {
-    /// True for `strata record` without `--background`: no other command reaches the session, so that nothing changes it.
+    /// True for `strata record` without `--background`. No other command reaches or changes such a session.
     pub is_foreground: bool,
     /// The command to run; it is recorded with all its descendants. Empty for no command.
     pub command: Vec<OsString>,
-    /// The exact time after which the session ends; a file has whole milliseconds.
+    /// The time after which the session ends. In files it is rounded to milliseconds.
     pub duration: Option<Duration>,
     /// Running processes to record. If empty, all are recorded, unless there is a command.
     pub pids: Vec<u32>,
@@ -31,17 +31,18 @@ pub struct Transient {
     pub libc: Vec<PreloadPart>,
     /// True to wait, after the end of the command, for the end of all its descendants.
     pub wait_descendants: bool,
-    /// True if nobody has named an event of the kernel: its default events are recorded, or samples next to all
-    /// tracepoints. Processes without tracepoints are recorded then, and rules of the kernel are not reported.
+    /// True if the user named no kernel event. Then the default events are recorded, or samples in addition to
+    /// all tracepoints. Processes without tracepoints are recorded then, and rules of the kernel are not
+    /// reported.
     pub kernel_by_default: bool,
-    /// The flags that ask for the kernel, for messages; empty if they are rules of a session.
+    /// The flags that request the kernel, for messages. Empty if rules of a session request it.
     pub kernel_flags: String,
     /// Why the kernel is not recorded, if it would have been by default.
     pub no_kernel: Option<NoKernel>,
-    /// Probes that were resolved when the plan was made, of a session in the same process: the files are opened once, so
-    /// that a name which leads to another file meanwhile changes nothing. Elsewhere the session resolves them itself.
+    /// Probes whose target files are open already, since the session is in the process that made the plan. `None` in
+    /// other sessions, which open the files by name.
     pub probes: Option<KnownProbes>,
-    /// True if a probe is at a place within a function, which is right for the present file only.
+    /// True if a probe is at an offset within a function, which is valid only for the present version of the file.
     pub has_places: bool,
     /// Virtual machines that are recorded together with this machine.
     pub guests: Vec<GuestOptions>,
@@ -50,7 +51,7 @@ pub struct Transient {
 }
 
 impl Transient {
-    /// Returns whether nothing of the session ends with its process, so that the session can be restored from its plan.
+    /// Returns whether the request has no such parts, so that the session can be restored from its plan.
     #[must_use]
     pub fn is_none(&self) -> bool {
         !self.is_foreground
@@ -60,22 +61,22 @@ impl Transient {
             && self.relay.is_none()
     }
 
-    /// Returns whether neither a command nor processes are named.
+    /// Returns whether neither a command nor process ids are named.
     fn is_of_any_process(&self) -> bool {
         self.command.is_empty() && self.pids.is_empty()
     }
 
-    /// Returns the probes that are resolved already, for the session's processes.
+    /// Returns the probes whose target files are open already, for the processes of the session.
     pub(crate) fn known_probes(&self) -> KnownProbes {
         self.probes.clone().unwrap_or_else(|| KnownProbes::of_processes(&self.pids))
     }
 
-    /// Returns whether every process is recorded.
+    /// Returns whether every process of the machine is recorded.
     pub(crate) fn is_everyone(&self) -> bool {
         self.everyone || self.is_of_any_process()
     }
 
-    /// Returns the options for the processes and machines that are named here.
+    /// Adds the processes and machines named here to the options.
     pub(crate) fn of_whom(&self, options: Options) -> Options {
         Options {
             command: self.command.clone(),

@@ -19,9 +19,9 @@ pub const PAUSE: Duration = Duration::from_secs(10);
 pub const WORDS_MAX: usize = 64;
 /// The shortest silence that can be requested: events are counted about ten times a second.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
-/// The least size that can be requested \[byte\].
+/// The least size of written packets that a condition can have \[byte\].
 pub const WRITTEN_MIN: u64 = 4096;
-/// The longest time in a trigger.
+/// The longest pause or silence that a trigger can have.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Size of a watcher's sub-buffer; its records are only counted \[byte\].
 const SUBBUF_BYTES: u64 = 4096;
@@ -53,7 +53,7 @@ fn pause_ms() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Condition {
-    /// A selected event happens, whether the session records it or not.
+    /// A selected event happens. The session need not record that event.
     Event {
         /// The events that fire the trigger.
         selection: Selection,
@@ -72,12 +72,13 @@ pub enum Condition {
     },
     /// The session's process receives SIGUSR1.
     Signal,
-    /// The fullest buffer is filled to this degree or more. Fires once until it is below that again.
+    /// The fullest buffer is filled to this degree or more. Fires again only after all buffers were below the degree.
     Fill {
         /// The degree \[%\].
         percent: u8,
     },
-    /// The session has written this much since the trigger was added, or since the condition was met last.
+    /// The session has written packets of this size in total since the trigger was added, or since the condition was
+    /// last met.
     Written {
         /// The size of the packets \[byte\].
         bytes: u64,
@@ -135,7 +136,7 @@ pub enum Action {
 }
 
 impl How {
-    /// Returns whether a program that ended like this fires the trigger. `None` stands for an unknown end.
+    /// Returns whether a program with this end fires the trigger. `outcome`: `None` for an unknown end.
     pub(crate) fn admits(self, outcome: Option<Outcome>) -> bool {
         match self {
             How::Any => true,
@@ -146,8 +147,8 @@ impl How {
 }
 
 impl Selection {
-    /// Returns whether both ends of each selected event are recorded: it is a system call or a span that took at least
-    /// some duration.
+    /// Returns whether the selection has a bound on the duration of system calls or spans, so that their entries and
+    /// exits must be recorded.
     pub(crate) fn is_of_both_ends(&self) -> bool {
         let filter = self.filter.as_deref().and_then(|text| Filter::parse(text).ok());
         let split = filter.and_then(|filter| filter.split_duration().ok());
@@ -156,7 +157,7 @@ impl Selection {
 }
 
 impl Condition {
-    /// Returns the events that the condition waits for; `None` if it waits for something else.
+    /// Returns the events that the condition is about; `None` if it is about something else.
     pub(crate) fn selection(&self) -> Option<&Selection> {
         match self {
             Condition::Event { selection } | Condition::Silence { selection, .. } => {
@@ -172,7 +173,7 @@ impl Condition {
 }
 
 impl Plan {
-    /// Returns the absolute folders in which triggers save snapshots.
+    /// Returns the absolute paths of the folders in which the plan's triggers save snapshots.
     pub(crate) fn snapshot_folders(&self) -> Vec<PathBuf> {
         let actions = self.triggers.iter().flat_map(|trigger| &trigger.actions);
         let folders = actions.filter_map(|action| match action {

@@ -27,7 +27,7 @@ use crate::session::stop::{is_ignored, set_ignored};
 /// Why the command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// No program has this name.
+    /// No program with this name was found.
     #[error("command '{name}': not found. {}", advice_if_not_found(name))]
     NotFound {
         /// The name in the request.
@@ -87,8 +87,8 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Prepares this program for its work: raises the limit on file descriptors, and turns the signal for a file that
-    /// may not grow into an error. Returns the original settings, for the command.
+    /// Prepares this program for its work: raises the limit on file descriptors, and ignores SIGXFSZ, so that writing
+    /// beyond a file size limit is an error. Returns the original settings, for the command.
     ///
     /// # Errors
     /// The system's error on changing the signal's disposition. A limit that cannot be raised is left as it is.
@@ -101,8 +101,8 @@ impl Inherited {
         Ok(Inherited { nofile, file_size_signal_ignored })
     }
 
-    /// Prepares a command to get the original limits and signals, and to inherit the descriptors `keep_open`, which
-    /// must stay open until it is started.
+    /// Makes `command` start with the original limits and signals, and with the descriptors `keep_open`, which must
+    /// stay open until then.
     pub(crate) fn restore_for(&self, command: &mut Command, keep_open: Vec<RawFd>) {
         let inherited = self.clone();
         // SAFETY: restore() makes system calls only; it allocates nothing and takes no lock.
@@ -131,7 +131,7 @@ pub struct Running {
     protection: Option<String>,
     /// True to wait for descendants as well.
     with_descendants: bool,
-    /// State of the command at its start.
+    /// State of the command's process at its start, for the state dump.
     state: Option<Arc<CommandState>>,
 }
 
@@ -169,8 +169,8 @@ impl Running {
         self.state.as_ref()
     }
 
-    /// Returns why the command does not get the session's environment and may not be examined; `None` if it is not
-    /// protected.
+    /// Returns why the kernel protects the command from tracing, so that it cannot be examined; `None` if it does
+    /// not.
     #[must_use]
     pub fn protection(&self) -> Option<&str> {
         self.protection.as_deref()
@@ -263,7 +263,8 @@ impl Running {
     }
 }
 
-/// Returns whether this program has any child, and reaps those that have ended, except the command.
+/// Returns whether this program has a child process. Reaps all children that have ended, except the process
+/// `command`.
 fn is_any_child_left(command: u32) -> bool {
     loop {
         // SAFETY: all bytes 0 is a valid value of this plain C structure.

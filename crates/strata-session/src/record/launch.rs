@@ -9,10 +9,11 @@ use crate::record::preload;
 use crate::record::unpreloaded::Unpreloaded;
 use crate::session::layer::Inheritance;
 
-/// A command that runs, and the observer of its descendants that have preloaded nothing, or why it cannot work.
+/// A running command, with the observer that finds its descendants without preloaded objects. An error says why there
+/// is no observer.
 pub(crate) type Launched = (Running, Option<io::Result<Unpreloaded>>);
 
-/// Starts the command. The observer follows the programs that this thread starts.
+/// Starts the command of `asked`, and the observer for the programs that the command starts.
 ///
 /// # Errors
 /// The command cannot be started, or the system refused something.

@@ -53,7 +53,7 @@ fn counted(number: usize) -> String {
     }
 }
 
-/// The owner of a process.
+/// The owner of a process: this user or another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProcessOwner {
     Ours,
@@ -99,7 +99,8 @@ pub fn some_are_there(pids: &[u32]) -> Result<(), NameError> {
     Err(NameError::NoSuchProcess { numbers: numbers.join(",") })
 }
 
-/// Returns the owner of a process; `None` if the process has another name, is not a program, or has ended.
+/// Returns the owner of the process whose `/proc` folder is `process`; `None` if it has another name, is a kernel
+/// thread, or has ended.
 fn whose(process: &Path, name: &str, own: u32) -> Option<ProcessOwner> {
     let is_program = match fs::read_link(process.join("exe")) {
         Ok(_) => true,

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use strata_kernel::elf::Elf;
 
-/// Functions that the objects replace for their own purposes, without recording them.
+/// Functions of libc that the preloaded objects replace for their own purposes and do not record.
 const HELPERS: [&str; 13] = [
     "_exit", "_Exit", "execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe",
     "fexecve", "dlopen", "dlclose", "dlsym",
 ];
-/// The object that records dlopen(), dlclose() and dlsym().
+/// The preloaded object that records dlopen(), dlclose() and dlsym().
 const OF_LOADING: &str = "libstrata-libc-dl.so";
-/// The most program files that are remembered.
+/// The most program files whose results are remembered.
 const PROGRAMS_MAX: usize = 10_000;
 /// The most functions that are listed by name.
 const NAMES_SHOWN: usize = 3;
@@ -27,7 +27,7 @@ const NAMES_SHOWN: usize = 3;
 pub(crate) struct OwnFunctions {
     objects: Vec<PathBuf>,
     recorded: Option<BTreeSet<String>>,
-    /// Results by device, inode and time of the last change \[ns\].
+    /// Results by the program file's device, inode and time of the last change \[ns\].
     programs: HashMap<(u64, u64, i64), Option<String>>,
 }
 
@@ -37,8 +37,8 @@ impl OwnFunctions {
         OwnFunctions { objects, ..OwnFunctions::default() }
     }
 
-    /// Returns why calls of the program at `path` are not recorded although the objects were preloaded; `None` if the
-    /// program calls libc, or cannot be read.
+    /// Returns why the program at `path` does not call the preloaded functions, such as static linking; `None` if it
+    /// calls them, or cannot be read.
     pub(crate) fn reason(&mut self, path: &Path) -> Option<String> {
         let found = path.metadata().ok()?;
         let key = (found.dev(), found.ino(), found.ctime_nsec() ^ (found.ctime() << 30));

@@ -37,7 +37,7 @@ use strata_user::Rules;
 use crate::record::command::{changes_user, resolved};
 use crate::record::own_functions::{is_go, OwnFunctions};
 
-/// The variable that makes the dynamic loader preload objects.
+/// The environment variable that makes the dynamic loader preload objects.
 const VARIABLE: &str = "LD_PRELOAD";
 /// The library that all objects need. It is loaded before libc, whose functions it replaces, just as in a program that
 /// is linked with it.
@@ -45,10 +45,10 @@ pub(crate) const RUNTIME: &str = "libstrata.so.0";
 /// Folders of the objects, relative to this program's folder: as a distribution's package has them, as `make install`
 /// has them, and as built.
 const FOLDERS: [&str; 3] = ["../lib/strata", "../lib", "../../build/probe/libc"];
-/// Folder with one subfolder of objects for each platform that a loader of glibc names. Only glibc expands `$PLATFORM`:
-/// for any other loader the path does not exist, and the program runs without objects that would not work in it.
+/// Folder with one subfolder of objects for each platform that a loader of glibc names. Only glibc's loader expands
+/// `$PLATFORM`. Other loaders, for which the objects are not made, find no such path and load nothing.
 const PLATFORMS: &str = "strata-preload";
-/// An empty object that 32-bit programs load instead of the real ones.
+/// An empty object for 32-bit programs, which cannot load the real objects.
 pub(crate) const EMPTY: &str = "empty32.so";
 /// The placeholder in paths that glibc's loaders expand to the platform.
 const PLATFORM: &str = "$PLATFORM";
@@ -60,11 +60,11 @@ const SEGMENTS_MAX: u16 = 64;
 pub enum PreloadPart {
     /// Each call of malloc() and its family.
     Malloc,
-    /// The calls of `Malloc`, counted by call site and size.
+    /// The same calls, counted by call site and size instead of being recorded one by one.
     MallocSum,
     /// Waiting for locks and condition variables.
     Pthread,
-    /// Every call for locks and condition variables.
+    /// Every call to functions for locks and condition variables.
     PthreadAll,
     /// Files and streams: open, read, write, close.
     Io,
@@ -140,8 +140,8 @@ impl PreloadPart {
     }
 }
 
-/// Groups of providers that one object contains. Those that were not requested are excluded, so that counted calls are
-/// not also recorded one by one.
+/// Groups of providers that one object contains. Of a group, only the requested providers are recorded, so that calls
+/// are not both counted and recorded one by one.
 const SIBLINGS: [&[&str]; 3] =
     [&["libc", "libc_sum"], &["pthread", "pthread_all"], &["io", "io_all"]];
 
@@ -161,15 +161,15 @@ pub fn selecting(parts: &[PreloadPart]) -> Vec<String> {
     providers(parts).iter().map(|provider| format!("{provider}:*")).collect()
 }
 
-/// Returns whether a rule is one of those that [`selecting`] makes.
+/// Returns whether [`selecting`] could have made this rule.
 #[must_use]
 pub fn is_selecting(rule: &str) -> bool {
     let provider = rule.strip_suffix(":*").unwrap_or_default();
     PreloadPart::ALL.iter().any(|part| part.providers().contains(&provider))
 }
 
-/// Returns the exclusions needed next to the user's rules: providers of the loaded objects that a pattern such as `*:*`
-/// selects although no rule names them.
+/// Returns rules that exclude providers of the preloaded objects that were not requested, and that a pattern of the
+/// user such as `*:*` would select.
 #[must_use]
 pub fn left_out(parts: &[PreloadPart], user: &[String]) -> Vec<String> {
     let providers = providers(parts);
@@ -197,8 +197,8 @@ fn may_select(user: &[String], provider: &str) -> bool {
     })
 }
 
-/// Returns the rules that record these parts, with the exclusions that the user's rules need. `strata record` adds them
-/// to all it records.
+/// Returns the rules that record these parts, with the exclusions that the user's rules need. `strata record` adds
+/// all of them to the user's rules.
 #[must_use]
 pub fn rules(parts: &[PreloadPart], user: &[String]) -> Vec<String> {
     let excluded = left_out(parts, user).into_iter().map(|rule| format!("!{rule}"));
@@ -251,9 +251,10 @@ pub enum PreloadError {
 /// The process that starts recorded programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
-    /// This program. It passes on its own environment: objects preloaded there already stay, after ours.
+    /// This program, which passes its environment on. Objects that its `LD_PRELOAD` names already are kept, after
+    /// ours.
     Own,
-    /// Another program, perhaps with more rights. Only checked objects are named for it.
+    /// Another program, perhaps with more rights. Its `LD_PRELOAD` only names objects that no other user can replace.
     Others,
 }
 
@@ -263,7 +264,8 @@ impl Starter {
     }
 }
 
-/// Returns the environment variable that makes a program record these parts; `None` if there are none.
+/// Returns the environment variable, with its value, that makes a program record these parts; `None`
+/// without parts.
 ///
 /// # Errors
 /// [`PreloadError`].
@@ -367,8 +369,8 @@ fn folder(program: &Path, objects: &[&'static str]) -> Result<PathBuf, PreloadEr
     }
 }
 
-/// Returns the folder for this machine's platform; `None` if it does not have the same objects, as in a copied
-/// installation.
+/// Returns the subfolder for this machine's platform; `None` if it lacks one of the objects, as in an
+/// incomplete copy of an installation.
 fn by_platform(folder: &Path, objects: &[&'static str]) -> Option<PathBuf> {
     let own = folder.join(PLATFORMS).join(std::env::consts::ARCH);
     let is_same = |object: &&str| {
@@ -410,7 +412,8 @@ fn stranger(uid: u32, gid: u32, mode: u32) -> Option<String> {
     }
 }
 
-/// Returns why the command will not be recorded, or not completely, if its file shows that; otherwise `None`.
+/// Returns why preloaded objects will record the command incompletely or not at all, as far as its program file
+/// shows; otherwise `None`.
 #[must_use]
 pub fn hint(command: &[OsString], parts: &[PreloadPart]) -> Option<String> {
     let path = resolved(command.first()?)?;
@@ -433,7 +436,7 @@ pub fn hint(command: &[OsString], parts: &[PreloadPart]) -> Option<String> {
     Some(format!("the command: {reason}"))
 }
 
-/// Returns whether the file is an ELF program without an interpreter.
+/// Returns whether the file is a statically linked ELF program, which has no dynamic loader.
 fn is_static(path: &Path) -> io::Result<bool> {
     const PT_INTERP: u32 = 3;
     // Opening a FIFO would block otherwise.

@@ -26,10 +26,10 @@ use crate::report::NotReached;
 const NAMED_MAX: usize = 1_000;
 /// The most mapped files of a program that are examined. Preloaded objects are mapped before all other libraries.
 const FILES_MAX: usize = 16;
-/// The period of checking for reports of the kernel while there are none.
+/// The period of checking for the kernel's reports of started programs, while there are none.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// The findings about a program while it was loaded.
+/// The findings about preloading in a program, made while it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     /// The program's environment does not name our objects.
@@ -46,14 +46,15 @@ struct LoadedProgram {
     name: Vec<u8>,
     files: Vec<Vec<u8>>,
     seen: Option<Seen>,
-    /// The findings about the program's parent, since environment and root folder are inherited.
+    /// The finding about the program's parent; environment and root folder are inherited from it.
     inherited: Option<Seen>,
-    /// Why the program calls no preloaded function, if it does not; the outer `None` means that it was not examined.
+    /// The reason why the program calls no preloaded function; `Some(None)` if it calls some, `None` if it was not
+    /// examined.
     own: Option<Option<String>>,
 }
 
 impl LoadedProgram {
-    /// Returns what was found out about this program, if it holds for the programs that it starts as well.
+    /// Returns the finding about this program, if it also holds for the programs that this program starts.
     fn passes_on(&self) -> Option<Seen> {
         let passed = |seen: &Seen| *seen != Seen::Both && !self.has(RUNTIME);
         self.seen.or(self.inherited).filter(passed)
@@ -63,8 +64,8 @@ impl LoadedProgram {
         self.files.iter().any(|path| file_name(path) == object.as_bytes())
     }
 
-    /// Returns why nothing was preloaded; `None` if something was, or the program ended before its loader could
-    /// preload.
+    /// Returns why no object was preloaded; `None` if one was, or if the program ended before its loader could
+    /// do so.
     fn reason(&self) -> Option<&'static str> {
         let program = self.files.first().map(|path| path_of(path));
         let Some(loader) = self.files.get(1).map(|path| file_name(path)) else {
@@ -126,22 +127,22 @@ fn is_libc(path: &[u8]) -> bool {
     name == b"libc.so.6" || name.starts_with(b"libc-2.")
 }
 
-/// The program file of a process that is being loaded, and how far loading has come.
+/// A process whose program is being loaded: the program's file, and how far loading has come.
 #[derive(Debug, Default)]
 struct Loading {
     program: Option<PathBuf>,
     is_reached: bool,
 }
 
-/// The programs that were started, and those into which nothing was preloaded.
+/// All programs that the observed command has started, and those into which nothing was preloaded.
 #[derive(Debug, Default)]
 struct Programs {
     running: HashMap<u32, LoadedProgram>,
     /// State of loading of each process since its last exec.
     loading: HashMap<u32, Loading>,
-    /// The findings at the time of the kernel's report, by process and time.
+    /// The findings when the kernel reported the start, by process and time.
     seen: HashMap<(u32, u64), Seen>,
-    /// Results for programs that may define their own versions of the functions, by process and time.
+    /// Reasons why programs call no preloaded function, by process and time; `None` if they do call some.
     own: HashMap<(u32, u64), Option<String>>,
     own_functions: OwnFunctions,
     /// The findings about the parents of processes that have not executed a program yet.
@@ -151,7 +152,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// Examines a process while it exists.
+    /// Examines the process that a record of the kernel reports, while the process exists.
     fn look(&mut self, record: &StartedRecord, object: &Path) {
         match &record.news {
             StartedNews::Executed(_) => {
@@ -220,7 +221,7 @@ impl Programs {
         self.found.push(NotReached { pid, name, reason });
     }
 
-    /// Returns why a program calls no function of the objects preloaded into it, if so.
+    /// Returns why a program calls no function of the objects that were preloaded into it; `None` if it calls one.
     fn own(&mut self, program: &LoadedProgram) -> Option<String> {
         if !program.has(RUNTIME) {
             return None;
@@ -239,8 +240,8 @@ impl Programs {
     }
 }
 
-/// Returns what a process that is being loaded has of functions of its own; `None` if it has ended or has executed
-/// another program than `program` since.
+/// Returns why a process that is being loaded calls no preloaded function. The outer `None` means that it has ended
+/// or now executes another program than `program`.
 ///
 /// The file is held open while it is read, since a process can end at any moment, and an answer on what could no longer
 /// be read would be kept as one on the file.
@@ -255,7 +256,8 @@ fn own_functions_of(
     is_same.then(|| own_functions.reason(&held))
 }
 
-/// Examines a process that is being loaded; `None` if it has ended or may not be examined.
+/// Examines whether the process `pid`, which is being loaded, gets the preloaded `object`. Returns `None` if it has
+/// ended or may not be examined.
 fn look_at(pid: u32, object: &Path) -> Option<Seen> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     // A process that has ended has neither an environment nor a program file.
@@ -286,7 +288,7 @@ pub(crate) struct Unpreloaded {
 }
 
 impl Unpreloaded {
-    /// Starts the thread. `objects` are the preloaded ones.
+    /// Starts the thread. `objects`: the files that the command preloads.
     ///
     /// # Errors
     /// The kernel does not report process events to this user.

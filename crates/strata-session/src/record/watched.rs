@@ -13,7 +13,7 @@ use crate::report::NotReached;
 pub(crate) struct Watched(Vec<OwnedFd>);
 
 impl Watched {
-    /// Watches the processes with these process ids. Also returns those that do not exist.
+    /// Watches the processes with these process ids. Also returns an entry for each process that does not exist.
     pub(crate) fn new(pids: &[u32]) -> (Watched, Vec<NotReached>) {
         let (mut watched, mut absent) = (Vec::new(), Vec::new());
         for &pid in pids {

@@ -9,9 +9,11 @@ use crate::report::{Buffers, Counts, Demand};
 
 /// The largest sub-buffer that is recommended \[byte\]. For more memory, a greater number is recommended.
 const SUBBUF_BYTES_ADVISED_MAX: u64 = 64 << 20;
-/// The most memory that is recommended for one stream \[byte\]. If that does not help, larger buffers do not either.
+/// The most memory that is recommended for one stream \[byte\]. Losses that need more have other causes, which no
+/// buffer size removes.
 const STREAM_BYTES_ADVISED_MAX: u64 = 1 << 30;
-/// The factor by which to enlarge a sub-buffer if records did not fit into it, since their size is not known.
+/// The factor by which a sub-buffer should grow after records did not fit into it. The size of these records is not
+/// known.
 const TOO_BIG_FACTOR: u64 = 4;
 
 /// The sizes of a channel's buffers.
@@ -24,13 +26,14 @@ pub struct Sizes {
     pub num_subbuf: u32,
 }
 
-/// Advice on a loss.
+/// Advice on buffer sizes that would have prevented a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
     /// The recommended sizes; `None` if no allowed sizes would have held the records.
     #[serde(flatten)]
     pub sizes: Option<Sizes>,
-    /// Size of the records that arrived before the stream was read \[byte\]; 0 if the advice is not based on it.
+    /// Size of the records that arrived while the stream was not read \[byte\]; 0 if the advice is not based on that
+    /// size.
     pub bytes: u64,
     /// Time in which these records arrived \[ns\].
     pub late_ns: u64,
@@ -39,7 +42,7 @@ pub struct Advice {
     pub too_much: Option<TooMuch>,
 }
 
-/// Sufficient buffers for which this machine or control group has too little memory.
+/// Buffers that would have been large enough, and the memory that this machine or control group has for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TooMuch {
     /// Memory that all programs recorded at the same time would need \[byte\].
@@ -100,7 +103,8 @@ impl Sizes {
     }
 }
 
-/// Returns sizes of at least `least` that together hold `needed` bytes; `None` if there are none within the limits.
+/// Returns sizes that are not below `least` and whose buffer holds `needed` bytes; `None` if the limits allow no such
+/// sizes.
 fn enlarged(least: Sizes, needed: u64) -> Option<Sizes> {
     let mut sizes = least;
     while sizes.bytes() < needed && sizes.subbuf_size.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX

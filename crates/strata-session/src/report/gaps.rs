@@ -13,7 +13,8 @@ use crate::report::{
 
 /// The most losses and programs that are listed one by one.
 const SHOWN_MAX: usize = 200;
-/// Where records end that arrive at a relay in which the host has no room, and the reason.
+/// Reason of a loss at a relay whose space for this host is used up, and the name of the layer under which it is
+/// reported.
 const RELAY: &str = "relay";
 const QUOTA: &str = "quota";
 /// The longest text of another program that is kept \[character\].
@@ -70,7 +71,7 @@ impl FoundGaps {
     }
 }
 
-/// Records of one CPU's streams that were discarded for one reason.
+/// A loss: the records of one CPU's streams that were discarded for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuLoss {
     /// The CPU; `None` if it is not known, or if the loss belongs to no CPU.
@@ -126,7 +127,7 @@ pub struct Unreached {
     pub reason: String,
 }
 
-/// The verdict on a session that has ended: which parts of the request are missing.
+/// The verdict on a session that has ended: the parts of what was requested that its traces lack.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// The kinds of gaps; empty if nothing is missing.
@@ -272,7 +273,7 @@ impl Report {
         .gaps()
     }
 
-    /// Iterates over the rules that have matched no event, except for default rules, which nobody has named.
+    /// Iterates over the user's rules that have matched no event. Default rules are left out.
     pub fn unmatched(&self) -> impl Iterator<Item = &str> {
         // By default, nobody named a tracepoint.
         let by_default = self.has_applications_by_default();
@@ -284,7 +285,7 @@ impl Report {
         user.map(|rule| &*rule.rule).chain(kernel.map(|rule| &*rule.rule))
     }
 
-    /// Returns the loss at a relay where this host had as many bytes as it may have, if there was any.
+    /// Returns the loss at a relay whose space for this host was used up; `None` if there was none.
     fn quota_loss(&self) -> Option<ChannelLoss> {
         let records = self.quota_discarded;
         let loss = CpuLoss { cpu: None, reason: QUOTA, records, first_ns: None, last_ns: None };

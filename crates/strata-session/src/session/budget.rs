@@ -43,7 +43,8 @@ impl Budget {
         used.checked_add(bytes).is_some_and(|sum| sum <= max)
     }
 
-    /// Takes a share of the memory. If too little is free, notes the request, so that releasable memory is released.
+    /// Takes a share of the memory. If too little is free, returns `None` and notes the request, so that the pump
+    /// releases memory that is no longer needed.
     pub(crate) fn take(self: &Arc<Budget>, bytes: u64) -> Option<BudgetShare> {
         let max = self.max.load(Ordering::Relaxed);
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= max);
@@ -57,7 +58,7 @@ impl Budget {
         self.wanted.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether the noted request is for more than is free, but not for more than the whole budget.
+    /// Returns whether the waiting request exceeds the free memory, without exceeding the whole budget.
     pub(crate) fn is_short(&self) -> bool {
         let (max, used) = (self.max.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed));
         let wanted = self.wanted.load(Ordering::Relaxed);

@@ -35,9 +35,9 @@ pub(crate) enum ControlRequest {
     /// Flushes the trace from memory to a new folder within this folder, or within that of the plan, and continues
     /// there.
     Settle(Option<PathBuf>, ReplyTo<Rotated>),
-    /// Answers the status.
+    /// Sends the status to the requester.
     Status(ReplyTo<Box<Status>>),
-    /// Answers the plan.
+    /// Sends the plan to the requester.
     Plan(ReplyTo<Plan>),
 }
 
@@ -52,7 +52,7 @@ pub struct Controls {
 #[derive(Debug)]
 pub struct Orders {
     pub(crate) from: Receiver<ControlRequest>,
-    /// The status at the end. It answers requests for the status after nobody receives them any longer.
+    /// The final status of the recording, which answers requests for the status after the recording has ended.
     last: Arc<OnceLock<Status>>,
 }
 
@@ -70,8 +70,8 @@ impl Orders {
         }
     }
 
-    /// Notes that the recording ends now, with this status. Requests for the status do not wait for the rest to be
-    /// written.
+    /// Notes that the recording ends now, with this final status. Requests for the status get it while the buffers
+    /// are still being written.
     pub(crate) fn will_end(&self, status: Status) {
         let _ = self.last.set(Status { state: SessionState::Stopping, ..status });
     }
@@ -93,8 +93,9 @@ impl Controls {
         answer.recv().map_err(|_| over())?
     }
 
-    /// Writes a snapshot of what the buffers hold into the folder `output`, which is new or empty, while recording goes
-    /// on. `last`: only packets that ended within this time. Returns the counts of what was written.
+    /// Writes a snapshot of what the buffers hold into the folder `output`, which is new or empty, while recording
+    /// goes on. `last`: limits the snapshot to packets that ended within this time. Returns the counts of what was
+    /// written.
     ///
     /// # Errors
     /// Why no snapshot was written, as a sentence.
@@ -102,7 +103,7 @@ impl Controls {
         self.save(output, None, last, Made::Snapshot)
     }
 
-    /// Sends a snapshot to a relay under a name that is the last part of `output`.
+    /// Sends a snapshot to a relay. Its name there is the last part of the path `output`.
     ///
     /// # Errors
     /// Why no snapshot was sent, as a sentence.
@@ -115,7 +116,7 @@ impl Controls {
         self.save(output, Some(to), last, Made::Snapshot)
     }
 
-    /// Writes a snapshot that counts as one of a trigger, of which only the newest are kept.
+    /// Writes a snapshot that counts as a trigger's: of those, only the newest are kept.
     ///
     /// # Errors
     /// Why no snapshot was written, as a sentence.
@@ -179,8 +180,8 @@ impl Controls {
         self.ask(ControlRequest::Rotate)
     }
 
-    /// Removes what was recorded so far, and goes on: the present chunk of a trace, which is returned, or what the buffers
-    /// of a flight recorder hold.
+    /// Removes what was recorded so far, and goes on. For a trace that is its present chunk, which is returned; for a
+    /// flight recorder, the records in the buffers.
     ///
     /// # Errors
     /// Why it cannot be removed.

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::process::{waitpid, Pid, WaitOptions};
 
-/// The child process that does the remaining work, if there is one, with a remark about it. Dropping this value leaves
+/// The child process that detaches BPF programs, if there is one, with a remark about it. Dropping this value leaves
 /// the child alone.
 #[derive(Debug, Default)]
 pub struct Detaching {
@@ -12,18 +12,18 @@ pub struct Detaching {
 }
 
 impl Detaching {
-    /// Creates the handle of this child, with a remark if its work takes long.
+    /// Creates the handle of the child process `child`, with a remark if detaching takes long.
     pub(crate) fn by(child: Pid, remark: Option<String>) -> Detaching {
         Detaching { child: Some(child), remark }
     }
 
-    /// Returns the remark, if the work takes long.
+    /// Returns the remark that detaching takes long; `None` if it does not.
     #[must_use]
     pub fn remark(&self) -> Option<&str> {
         self.child.and(self.remark.as_deref())
     }
 
-    /// Returns `self` if it has work to do, and `other` otherwise.
+    /// Returns `self` if it has a child process, and `other` otherwise.
     pub(crate) fn or(self, other: Detaching) -> Detaching {
         match self.child {
             Some(_) => self,
@@ -31,7 +31,7 @@ impl Detaching {
         }
     }
 
-    /// Returns whether the work is still in progress.
+    /// Returns whether the child process is still detaching programs.
     #[must_use]
     pub fn is_going_on(&mut self) -> bool {
         if let Some(child) = self.child {
@@ -42,7 +42,7 @@ impl Detaching {
         self.child.is_some()
     }
 
-    /// Waits until the work is done.
+    /// Waits until the child process has detached all programs.
     pub fn wait(self) {
         if let Some(child) = self.child {
             while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}

@@ -18,7 +18,7 @@ const LOOK_SHARE: u32 = 50;
 /// The most nested folders that are measured: a trace has folders in its folder, and these contain files.
 const DEPTH_MAX: u32 = 4;
 
-/// The space of a file system that must stay free. Recording stops before it is used.
+/// The space of a file system that must stay free. Recording stops when less is left.
 ///
 /// The text form, also in plans, is `5%` or a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ impl fmt::Display for LowSpace {
 pub(crate) struct DiskLimit {
     max: u64,
     folder: PathBuf,
-    /// Size of files other than packets, such as metadata, at the last measurement \[byte\].
+    /// Size of the folder's files at the last measurement, without packets \[byte\].
     besides: u64,
     next_look: Instant,
     time: TimeSource,

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-/// Returns one line that explains why the trace cannot be written, or a process's memory cannot be read.
+/// Returns a message of one line that says why a trace cannot be written, or why a process's memory cannot be read.
 pub(crate) fn failure_text(error: &strata_collect::Error) -> String {
     use strata_collect::Error as E;
     let mut text = error.to_string();

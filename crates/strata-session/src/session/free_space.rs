@@ -18,12 +18,14 @@ use strata_model::TimeSource;
 use crate::session::disk::{LowSpace, MinFree};
 use crate::session::lock::lock;
 
-/// Free space at which writing resumes \[byte\]: this, or an eighth of a small disk.
+/// Free space at which writing resumes after the disk was full \[byte\]. On a small disk, an eighth of its size is
+/// enough.
 const ROOM_BYTES: u64 = 4 << 20;
-/// The pause between attempts to write while the disk is full. There may be free space that this user cannot use.
+/// The pause between attempts to write while the disk is full. The reported free space does not tell, since this user
+/// may not be allowed to use it.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The state of the disk's free space; see the module's comment.
+/// The state of the disk's free space: whether the disk is full, and since when.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     time: TimeSource,
@@ -34,7 +36,7 @@ pub(crate) struct Room {
 
 #[derive(Debug, Default)]
 struct RoomState {
-    /// The space that must stay free. With less, the disk counts as full.
+    /// The space that must stay free. With less, the disk counts as full. `None` if writers do not wait for space.
     min_free: Option<MinFree>,
     why: String,
     /// Time since which the disk is full; `None` if it is not.
@@ -66,13 +68,14 @@ impl Room {
         self.waits.store(true, Ordering::Release);
     }
 
-    /// Ends waiting: a file that cannot be written is a failure from now on. Writing is tried once more for all files.
+    /// Ends waiting for free space. All files are tried once more, and a file that cannot be written is a failure
+    /// from now on.
     pub(crate) fn end(&self) {
         self.waits.store(false, Ordering::Release);
         self.is_there();
     }
 
-    /// Notes that a write failed for lack of space. Returns false if such failures are not waited for.
+    /// Notes that a write failed for lack of space. Returns whether the writer is to wait for space.
     pub(crate) fn lacks(&self, why: impl FnOnce() -> String) -> bool {
         // Checked under the lock, so that no lack of space is noted after `end` has had the lock.
         let mut state = lock(&self.state);

@@ -56,9 +56,10 @@ pub(crate) struct Context {
     pub(crate) output: Arc<Mutex<dyn Output>>,
     /// The destination of packets: the output, or the buffers until a snapshot is taken.
     pub(crate) keep: Keep,
-    /// Notes about the slots in programs, for a session that is restored after a kill; `None` if there are none.
+    /// Notes about this channel's slots in programs, with which a session is restored after a kill; `None` if none
+    /// are kept.
     pub(crate) slots: Option<ChannelSlots>,
-    /// Notes about recording that continues in the kernel after a kill; `None` if nothing does.
+    /// Notes about this channel's objects in the kernel, which record on after a kill; `None` if none are kept.
     pub(crate) kept: Option<PersistentChannel>,
     /// True if the session was killed and is restored from its plan. Events and programs that no longer exist are then
     /// no error, and the rest is recorded.
@@ -67,13 +68,13 @@ pub(crate) struct Context {
     pub(crate) before: Vec<PathBuf>,
 }
 
-/// Callback that receives the progress, and decides whether to go on.
+/// Callback that receives notices of the progress, and returns `Break` to stop early.
 pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
 
 /// An event rule of a session with its filter. Exclusions have no filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LayerRule {
-    /// The rule in the layer's form: `shop:*`, `!shop:debug_*`, `sched_*`.
+    /// The rule's text as the layer reads it, such as `shop:*`, `!shop:debug_*`, `sched_*`.
     pub(crate) text: String,
     /// The filter on the rule's events; `None` to record all.
     pub(crate) filter: Option<Filter>,
@@ -87,8 +88,8 @@ pub(crate) struct LayerRule {
     pub(crate) slower: Option<u64>,
     /// The share of the rule's records that is written. Kernel rules only.
     pub(crate) sampling: Sampling,
-    /// True if the rule's filter uses the duration. Kernel events other than system calls have none and are then not
-    /// recorded.
+    /// True if the rule's filter tests the duration. Then only system calls are recorded, since other kernel events
+    /// have no duration.
     pub(crate) is_of_calls: bool,
 }
 
@@ -123,13 +124,13 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the rules that do not exclude.
+    /// Returns the rules that select events, without those that exclude some.
     pub(crate) fn selecting(&self) -> impl Iterator<Item = &LayerRule> {
         self.rules.iter().filter(|rule| !rule.text.starts_with('!'))
     }
 
-    /// Returns whether all rules share one filter: they are of one request. A part of that filter that no event of one
-    /// rule passes is then no mistake if an event of another rule does.
+    /// Returns whether all rules have the same filter. A part of that filter is then correct if an event of any rule
+    /// can pass it.
     pub(crate) fn has_one_filter(&self) -> bool {
         let of = |rule: &LayerRule| (rule.filter.clone(), rule.is_of_calls);
         let Some(first) = self.selecting().next().map(of) else { return false };

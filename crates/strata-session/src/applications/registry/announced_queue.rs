@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 
 use rustix::process::{getrlimit, Resource};
 
-/// The most waiting processes, each of which takes two descriptors. The limit is lower if fewer than eight times as
-/// many descriptors are allowed, since recorded processes need descriptors too.
+/// The most announced processes that wait for admission. Each takes two descriptors, and recorded processes need
+/// descriptors too, so the limit is at most an eighth of the allowed descriptors.
 const WAITING_MAX: u64 = 4096;
 
-/// Waiting processes, in the order of their arrival.
+/// Announced processes that wait for admission, in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Heard<T> {
     waiting: VecDeque<T>,

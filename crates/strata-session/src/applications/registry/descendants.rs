@@ -12,7 +12,7 @@ use super::{unreached_descendants, Came, Comer, ProcessTarget, Registry, HELD_MA
 use crate::applications::traced_process::Traced;
 
 impl Registry {
-    /// Returns the announced process, unless it is known already or is to be ignored.
+    /// Returns the process that announced itself; `None` if it is known already or is ignored.
     pub(super) fn comer(&self, fd: OwnedFd, sender: Announcer, came: Came) -> Option<Comer> {
         // Most programs announce themselves twice: to the program that started them, and on the public socket.
         let inode = rustix::fs::fstat(&fd).map_or(0, |stat| stat.st_ino);
@@ -99,15 +99,16 @@ impl Registry {
         !matches!(self.target, ProcessTarget::Everyone)
     }
 
-    /// Returns whether the process has a session that it can only have inherited from one of ours. If processes were
-    /// named by process id, every starting process finds the invitation, and a session made through it proves nothing.
+    /// Returns whether the process has a session that it can only have inherited from one of ours. A session that was
+    /// created through the invitation is no proof if processes were named by process id: every starting process finds
+    /// that invitation.
     fn has_proof(&self, application: &Application) -> bool {
         let inherited = self.inherited(application);
         inherited.is_some() && !self.is_stranger(application, inherited, false)
     }
 
-    /// Returns whether the process made its session through the invitation for descendants of named processes without
-    /// being such a descendant.
+    /// Returns whether the process used the invitation for descendants of the named processes without being a
+    /// descendant.
     pub(super) fn is_stranger(
         &self,
         app: &Application,
@@ -138,7 +139,8 @@ impl Registry {
         }
     }
 
-    /// Returns the remark on a descendant without a session at its start. `age`: its age when it was found \[ns\].
+    /// Returns the remark on a descendant that had no session when it started. `age`: its age when it was found
+    /// \[ns\].
     pub(super) fn why_late(&self, application: &Application, age: u64) -> String {
         let (why, advice) = self.why_uninvited(application);
         format!(

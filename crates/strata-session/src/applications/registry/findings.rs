@@ -18,7 +18,7 @@ const LATE_NS: u64 = 100_000_000;
 /// The most programs whose late attachment is reported during the recording; the report has all.
 const LATE_MAX: usize = 1000;
 
-/// Findings for the report at the end.
+/// Findings of the registry for the report at the end.
 #[derive(Debug, Default)]
 pub(crate) struct RegistryFindings {
     pub(crate) not_reached: Mutex<Reasons>,
@@ -27,7 +27,7 @@ pub(crate) struct RegistryFindings {
     /// True if the kernel may have had no room for more announcements, so that some programs could not announce
     /// themselves.
     pub(crate) had_no_room: AtomicBool,
-    /// Processes for which it is unknown whether they descend from the command and have tracepoints.
+    /// Processes that may descend from the command and may have tracepoints, neither of which could be determined.
     pub(crate) hidden: Mutex<Reasons>,
     /// Processes that ended before it was known whether they belong to this recording.
     pub(crate) unseen: Mutex<Unseen>,
@@ -40,12 +40,12 @@ pub(crate) struct RegistryFindings {
     pub(crate) outdated: Mutex<Outdated>,
     /// Programs that have ended and were not reported yet; at most `ENDS_MAX`.
     pub(crate) ends: Mutex<Vec<EndedProgram>>,
-    /// The first programs that were attached late.
+    /// The first programs that were attached late, up to `LATE_MAX`.
     pub(crate) late: Mutex<Vec<Late>>,
 }
 
 impl RegistryFindings {
-    /// Returns the reports on programs that could not be admitted because there were too many.
+    /// Returns the reports on programs that were not admitted because too many were waiting.
     pub(crate) fn crowded(&self) -> impl Iterator<Item = NotReached> {
         let number = self.crowd.load(Ordering::Relaxed);
         let counted = (number > 0).then(|| {
@@ -65,7 +65,7 @@ impl RegistryFindings {
         counted.into_iter().chain(uncounted).map(said)
     }
 
-    /// Notes that the program is recorded only from now on, if that is late. `ready_ns`: time when all processes
+    /// Reports that the recording of the program begins late, if it does. `ready_ns`: time when all processes
     /// present at the start had been admitted.
     pub(super) fn tell_if_late(&self, traced: &Traced, ready_ns: u64, now_ns: u64) {
         let application = traced.application();

@@ -4,12 +4,12 @@
 
 use strata_user::{new_generation, Clock, ProgramListener, SessionSpec};
 
-/// The invitation to starting processes.
+/// The invitation that starting processes find, and by which they begin to record by themselves.
 #[derive(Debug, Default)]
 pub(super) struct Invitation {
     /// The generation of all sessions that invited processes create; `None` before the first invitation.
     generation: Option<u64>,
-    /// True once the failure to leave the invitation was reported.
+    /// True once it was reported that the invitation could not be published.
     is_told: bool,
 }
 
@@ -23,7 +23,7 @@ impl Invitation {
         *self.generation.get_or_insert_with(new_generation)
     }
 
-    /// Leaves the invitation. Returns a remark, only once, if that is not possible.
+    /// Publishes the invitation. If that fails, returns a remark the first time.
     pub(super) fn ask(
         &mut self,
         listener: &mut ProgramListener,

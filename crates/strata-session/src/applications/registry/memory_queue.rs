@@ -12,7 +12,7 @@ const WAITING_MAX: usize = 256;
 /// The period of checking whether waiting programs have ended.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
-/// Waiting programs, in the order of their arrival.
+/// Programs that wait for memory for their buffers, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct WaitingForRoom {
     waiting: VecDeque<WaitingProgram>,
@@ -22,7 +22,7 @@ pub(super) struct WaitingForRoom {
 /// A program that waits for memory.
 pub(super) struct WaitingProgram {
     pub(super) application: Application,
-    /// The remark that was made about the program.
+    /// The remark about the program that was reported.
     pub(super) said: NotReached,
     /// The memory that its buffers need \[byte\].
     pub(super) bytes: u64,

@@ -17,12 +17,12 @@ use crate::session::lock::lock;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Registry {
-    /// Reports once that a process was not reached.
+    /// Reports that a process was not reached, unless the same was reported before.
     pub(super) fn not_reached(&self, pid: u32, name: String, reason: String) {
         lock(&self.found.not_reached).add(NotReached { pid, name, reason });
     }
 
-    /// Notes a process that has announced itself without memory, if it is to be recorded.
+    /// Notes a process that announced itself before it had created its memory, if the process is to be recorded.
     pub(super) fn absent(&mut self, sender: Announcer, absence: &Absence, came: Came) {
         let pid = sender.pid();
         let tracked = &self.changing.tracked;
@@ -71,26 +71,26 @@ impl Registry {
         }
     }
 
-    /// Counts a message as invalid that its person has sent beyond what it may.
+    /// Counts a message as invalid because its sender's user has sent more than the limit.
     fn blame(&mut self, sender: &Announcer) {
         if let Some(listener) = &mut self.listener {
             listener.count_as_bad(sender);
         }
     }
 
-    /// Returns when the memory that was announced is looked for next.
+    /// Returns when the registry looks next for memory that a process announced before creating it.
     pub(super) fn next_expected(&self) -> Option<Instant> {
         self.expected.next()
     }
 
-    /// Looks for the memory of the next process that announced it beforehand, if one is due.
+    /// Looks for the memory of the next process that announced itself before creating it, if a look is due.
     pub(super) fn look_for_expected(&mut self) {
         if let Some(one) = self.expected.take_due(self.time.now()) {
             self.look_at_expected(one, false);
         }
     }
 
-    /// Looks for the memory of all processes that announced it beforehand, for the last time.
+    /// Looks for the last time for the memory of all processes that announced themselves before creating it.
     pub(super) fn look_for_the_last_expected(&mut self) {
         while let Some((one, has_time)) = self.expected.take_last() {
             match has_time {
@@ -140,7 +140,7 @@ const WHY_NO_TIME: &str =
     "it has tracepoints, and one free descriptor, with which it announced itself; the recording ended before its memory \
      was looked for, since looking at other processes of its user took too long. Leave it two (ulimit -n)";
 
-/// Returns why a process has tracepoints and no memory. `code`: the errno that it says.
+/// Returns why a process has tracepoints and no memory. `code`: the errno that the process reported.
 fn why_without_memory(code: i32) -> String {
     let why = match code {
         libc::EMFILE => "no descriptor was free. Raise its limit of open files (ulimit -n)".to_owned(),

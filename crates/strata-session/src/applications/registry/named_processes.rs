@@ -14,7 +14,8 @@ use strata_user::{ancestors, children};
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// Bound on the time that searches take: the pause after a search is this many times as long as the search.
 const LOOK_SHARE: u32 = 200;
-/// The most descendants that are followed. Fewer if the limit of open files is low, since each takes a descriptor.
+/// The most descendants that are followed. The limit is lower if few open files are allowed, since each descendant
+/// takes a descriptor.
 const FAMILY_MAX: u64 = 4096;
 
 /// Processes that were named by process id, and their known descendants. A process stays a member when its parent ends
@@ -22,21 +23,21 @@ const FAMILY_MAX: u64 = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Family {
     /// Members by process id, each with its pidfd, which shows whether the process has ended and keeps its identity.
-    /// `/proc/PID/stat` would have the start time, but reading it blocks while the process is in execve() and a file
-    /// system does not answer.
+    /// The start time in `/proc/PID/stat` would do, but reading it blocks while the process is in execve() on a file
+    /// system that does not answer.
     members: HashMap<u32, OwnedFd>,
     /// Process ids of members that have ended since the last search. Their child processes may still announce
     /// themselves.
     ended: HashSet<u32>,
-    /// Members for which no recording goes on: this program and the programs that started it, such as `sudo`, and
-    /// processes that cannot be recorded.
+    /// Members for whose end the recording does not wait: this program, the programs that started it, such as
+    /// `sudo`, and processes that cannot be recorded.
     set_aside: HashSet<u32>,
     next_look: Option<Instant>,
     time: TimeSource,
 }
 
 impl Family {
-    /// Creates the family of the processes `pids`. Without them it stays empty.
+    /// Creates the family of the processes `pids`. The family stays empty for `None`.
     pub(super) fn of(pids: Option<&[u32]>, time: &TimeSource) -> Family {
         let mut family = Family { time: time.clone(), ..Family::default() };
         if let Some(pids) = pids {
@@ -76,7 +77,7 @@ impl Family {
         self.members.get(&pid).is_some_and(|held| !has_ended(held))
     }
 
-    /// Marks a process as one that the recording does not wait for.
+    /// Marks a process as a member for whose end the recording does not wait.
     pub(super) fn set_aside(&mut self, pid: u32) {
         self.set_aside.insert(pid);
     }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// Processes that began with rules that were no longer in effect.
+/// Processes that began to record with rules that had been replaced meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Outdated {
     pub(crate) processes: u64,
-    /// The longest time until such a process got the new rules \[ns\].
+    /// The longest time until one of these processes got the new rules \[ns\].
     pub(crate) longest_ns: u64,
 }
 
 impl Outdated {
-    /// Returns the remark at the end, if there were any.
+    /// Returns the remark for the final report; `None` if there were no such processes.
     pub(crate) fn remark(&self) -> Option<String> {
         let ms = Duration::from_nanos(self.longest_ns).as_secs_f64() * 1e3;
         (self.processes > 0).then(|| {

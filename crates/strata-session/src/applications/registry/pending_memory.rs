@@ -15,26 +15,27 @@ use super::arrival::Came;
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause before a process is looked at again.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// Bound on the time that looking into one person's processes takes: the pause is this many times as long.
+/// Bound on the time for looking for the memory of one user's processes: the pause is this many times as long as the
+/// look.
 const LOOK_SHARE: u32 = 20;
-/// The most processes of one person whose memory is looked for.
+/// The most processes of one user whose memory is looked for.
 pub(super) const EXPECTED_OF_PERSON: usize = 16;
 /// The most processes whose memory is looked for, each of which takes a descriptor. A process beyond that is found by a
 /// search.
 pub(super) const EXPECTED_MAX: usize = 256;
-/// The most processes of one person that are named at once, since they could make no memory.
+/// The most processes of one user that are reported by name in quick succession because they could not create memory.
 pub(super) const ERRORS_OF_PERSON: u32 = 32;
-/// The time after which one more of them may be named.
+/// The time after which one more such process may be reported by name.
 const ERROR_PERIOD: Duration = Duration::from_millis(100);
-/// The time for which processes of one person are looked at when the recording ends.
+/// The time for which the processes of one user are examined when the recording ends.
 const LAST_OF_PERSON: Duration = Duration::from_millis(200);
 
-/// A process whose memory is looked for.
+/// A process that announced itself before it had created its memory.
 pub(super) struct ExpectedProcess {
     pub(super) sender: Announcer,
     pub(super) name: String,
     pub(super) came: Came,
-    /// Time of its announcement.
+    /// Time of the process's announcement.
     pub(super) since: Instant,
     next: Instant,
     pause: Duration,
@@ -51,11 +52,11 @@ impl ExpectedProcess {
     }
 }
 
-/// The time that looking into a person's processes has taken.
+/// The time that looking for the memory of one user's processes has taken.
 struct PersonTime {
-    /// Time before which no process of this person is looked at.
+    /// Time before which no process of this user is examined.
     next: Instant,
-    /// Time that was taken at the end of the recording.
+    /// Time that examining this user's processes has taken at the end of the recording.
     last: Duration,
 }
 
@@ -65,18 +66,19 @@ pub(super) enum Addition {
     Added,
     /// The process is waiting already.
     Known,
-    /// Too many processes of its person are waiting.
+    /// Too many processes of the same user are waiting.
     OfPersonFull,
-    /// Too many processes are waiting.
+    /// Too many processes of all users are waiting.
     Full,
 }
 
-/// The processes whose memory is looked for.
+/// The processes that announced themselves before they had created their memory.
 #[derive(Default)]
 pub(super) struct ExpectedProcesses {
     waiting: Vec<ExpectedProcess>,
     persons: HashMap<u32, PersonTime>,
-    /// For each person whose processes were named lately, the time from which on as many as at first may be named.
+    /// For each user whose processes were reported by name lately, the time after which the full number of reports is
+    /// allowed again.
     errors: HashMap<u32, Instant>,
 }
 
@@ -118,8 +120,8 @@ impl ExpectedProcesses {
         (due.0 <= now).then(|| self.waiting.remove(due.1))
     }
 
-    /// Takes any process, at the end of the recording. The other value is false if its person has used up its time, so
-    /// that the process is not to be looked at.
+    /// Takes any process, at the end of the recording. The other value is false if the process is not to be examined,
+    /// because its user's processes have used up their time.
     pub(super) fn take_last(&mut self) -> Option<(ExpectedProcess, bool)> {
         let one = self.waiting.pop()?;
         let person = self.persons.get(&one.sender.person());
@@ -127,7 +129,8 @@ impl ExpectedProcesses {
         Some((one, has_time))
     }
 
-    /// Counts the time `taken` that looking into the person's process took. `last`: at the end of the recording.
+    /// Counts the time `taken` for examining a process of the user `person`. `last`: true at the end of the
+    /// recording.
     pub(super) fn took(&mut self, person: u32, taken: Duration, now: Instant, last: bool) {
         let of =
             self.persons.entry(person).or_insert(PersonTime { next: now, last: Duration::ZERO });
@@ -137,14 +140,15 @@ impl ExpectedProcesses {
         }
     }
 
-    /// Takes a process back that is to be looked at again, after a pause.
+    /// Puts a process back, to be examined again after a pause.
     pub(super) fn retry(&mut self, mut one: ExpectedProcess, now: Instant) {
         one.pause = (one.pause * 2).min(PAUSE_MAX);
         one.next = now + one.pause;
         self.waiting.push(one);
     }
 
-    /// Returns whether one more process of this person may be named, which could make no memory.
+    /// Returns whether one more process of the user `person` may be reported by name because it could not create
+    /// memory.
     pub(super) fn may_name_error(&mut self, person: u32, now: Instant) -> bool {
         self.errors.retain(|_, until| *until > now);
         let until = self.errors.get(&person).map_or(now, |until| *until) + ERROR_PERIOD;

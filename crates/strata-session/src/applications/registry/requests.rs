@@ -31,7 +31,7 @@ pub(super) enum RegistryTask {
 #[derive(Debug)]
 pub(crate) struct RegistryRequest {
     pub(super) what: RegistryTask,
-    /// The sender lives until the request is done: its end is the answer.
+    /// Kept by the registry until the request is done. The end of this sender is the answer.
     _done: Sender<()>,
 }
 

@@ -24,11 +24,11 @@ const REPLACED_MAX: usize = 4;
 /// The most announcements that are taken from the socket in one round, which is as many as fit in it.
 const LISTENED_MAX: usize = 8192;
 
-/// Why one session cannot take the place of another.
+/// The reason why a session in a process cannot be replaced by another one.
 enum Refused {
-    /// There is no memory for this many bytes \[byte\].
+    /// There is no memory for this many further bytes of buffers.
     Memory(u64),
-    /// The process, or access to it, caused this error.
+    /// This error of the process, or of the access to it, prevented the replacement.
     By(Error),
 }
 
@@ -39,7 +39,7 @@ impl From<Error> for Refused {
 }
 
 impl Registry {
-    /// Admits announced processes: in at most `rounds` rounds, or all of them if a request waits for that.
+    /// Admits announced processes in at most `rounds` rounds, or admits all of them if a request waits for that.
     pub(super) fn receive_and_tell(&mut self, rounds: usize) {
         // Requests that arrive in the meantime wait for the next call.
         let waiting = std::mem::take(&mut self.await_arrivals);
@@ -47,8 +47,8 @@ impl Registry {
         drop(waiting);
     }
 
-    /// Admits the processes that have announced themselves so far. Later ones no longer find the public socket: where
-    /// many programs start each second, admitting those as well would never end.
+    /// Admits the processes that have announced themselves so far. Closes the public socket for later processes:
+    /// where many programs start each second, admitting them too would never end.
     pub(super) fn hear_the_last(&mut self) {
         if let Some(listener) = &mut self.listener {
             listener.take_no_more();
@@ -158,7 +158,7 @@ impl Registry {
         self.ready_ns = self.ready_ns.max(self.now_ns());
     }
 
-    /// Applies changes of processes' properties, which decide which processes are tracked.
+    /// Applies changes of those properties of processes that decide which processes are tracked.
     pub(super) fn look_who_is_tracked(&mut self) {
         if !self.changing.tracked.is_everybody() && !self.shared.is_stopping() {
             self.change_all();
@@ -178,8 +178,8 @@ impl Registry {
         }
     }
 
-    /// Returns whether the process is tracked according to its properties in the kernel. For a process that has ended,
-    /// those are unknown, and its records are accepted.
+    /// Returns whether the process is tracked according to its properties in the kernel. A process that has ended
+    /// counts as tracked, since its properties are unknown.
     pub(super) fn is_tracked(&self, application: &Application) -> bool {
         if self.changing.tracked.is_everybody() {
             return true;
@@ -246,8 +246,9 @@ impl Registry {
         }
     }
 
-    /// Updates a session that a parent or the command's environment created with older rules. `age_ns`: time for which
-    /// it has recorded with them \[ns\]. Returns true if its filter differs, so that another session must replace it.
+    /// Updates a session in a process that its parent or the command's environment created with older rules.
+    /// `age_ns`: time for which it has recorded with them \[ns\]. Returns true if the filter of the older rules
+    /// differs, so that another session must replace this one.
     pub(super) fn catch_up(&mut self, session: &mut AppSession, age_ns: u64) -> bool {
         if !self.changing.was_changed {
             return false;
@@ -320,7 +321,8 @@ impl Registry {
         }
     }
 
-    /// Reports that there is no memory for the second set of buffers that a change needs. The change waits.
+    /// Reports that there is no memory for the second set of buffers that a change of the filter needs. The change
+    /// waits for memory.
     fn without_second_set(&self, process: &Traced, bytes: u64) -> NotReached {
         let application = process.application();
         let reason = format!(

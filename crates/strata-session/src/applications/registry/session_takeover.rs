@@ -55,9 +55,8 @@ impl Registry {
         self.finish_starts(0);
     }
 
-    /// Takes over the recording of a process, with one set of buffers or several that replaced each other. Waits for
-    /// memory of the session until the time `until`. Without a time it does not wait, and returns false if there is no
-    /// memory.
+    /// Takes over the recording of a process, with one set of buffers or several that replaced each other. Waits
+    /// until the time `until` for memory for the buffers; `None` does not wait. Returns false if there is no memory.
     fn take_over(
         &mut self,
         application: &Application,

@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Unseen {
     processes: u64,
-    /// The first processes, by number and name.
+    /// The first processes that were counted, by number and name.
     named: Vec<String>,
     last: Option<u32>,
 }
@@ -79,8 +79,8 @@ impl Unseen {
 }
 
 impl Registry {
-    /// Counts a process that ended before its parents could be examined, unless its announcement is from before the
-    /// recording.
+    /// Counts a process that ended before its parents could be examined. A process that announced itself before the
+    /// recording is not counted.
     pub(super) fn tell_unseen(&self, application: &Application) {
         let rules = &self.spec.rules;
         if application.started_ns() >= self.begun_ns
@@ -90,7 +90,8 @@ impl Registry {
         }
     }
 
-    /// Repeats the remark on a program that waited for memory, if it has ended before there was enough.
+    /// Reports a program once more that waited for memory and ended before there was enough. `said`: the first
+    /// remark.
     pub(super) fn say_again(&self, application: &Application, said: NotReached) {
         let inode = application.inode();
         let is_recorded = |one: &Arc<Traced>| one.application().inode() == inode;
@@ -145,9 +146,8 @@ impl Registry {
         self.not_reached(pid, name, reason);
     }
 
-    /// Returns whether the process would have been recorded: it started while starting programs are recorded, and ended
-    /// with a selected tracepoint. Programs that start while the recorder ends may find no invitation, and do not
-    /// count.
+    /// Returns whether a process that has ended would have been recorded: it had a selected tracepoint, and it did
+    /// not start while the recorder was ending, when programs may find no invitation.
     fn was_wanted(&self, application: &Application) -> bool {
         let end = self.changing.ended_ns.map_or(u64::MAX, |end| end.saturating_sub(BEGIN_NS));
         let begun = application.started_ns();

@@ -9,8 +9,8 @@ use super::{ProcessTarget, Registry};
 use crate::plan::tracked::{admits, ProcessFacts};
 
 impl Registry {
-    /// Returns whether the process is not tracked, and has no session of ours from its parent or from its start. If it
-    /// is tracked later, a search finds it. `fd`: the process's memory, a file of the kernel's own.
+    /// Returns whether the process can be ignored: it is not tracked, and has no session of ours from its parent or
+    /// from its start. A search finds the process if it is tracked later. `fd`: the memory (memfd) of the process.
     pub(super) fn is_passed_over(&self, fd: &OwnedFd, sender: &Sender) -> bool {
         let tracked = &self.changing.tracked;
         if tracked.is_everybody() || !matches!(self.target, ProcessTarget::Everyone) {

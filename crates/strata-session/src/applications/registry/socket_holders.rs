@@ -2,7 +2,7 @@
 
 use strata_user::{Announcements, Application, Received};
 
-/// The most processes that are named, and the most messages that are read to find them.
+/// The most processes that are named as holders of the socket, and the most messages that are read to find them.
 pub(super) const HOLDERS_MAX: usize = 64;
 
 /// Returns the names of the processes that still hold the other end of a command's socket, found from the messages in

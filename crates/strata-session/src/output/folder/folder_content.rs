@@ -18,8 +18,8 @@ pub(super) const DEPTH_MAX: u32 = 4;
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Moves the folders with these names from `from` to `to`. If one cannot be copied, nothing of it stays in `to`, and it
-/// and the following ones stay where they were.
+/// Moves the folders with these names from `from` to `to`. A folder that cannot be copied, and those after it, stay
+/// in `from` only.
 ///
 /// # Errors
 /// The error of the system.
@@ -80,8 +80,8 @@ fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, depth: u32) -> io::Result<()> 
     Ok(())
 }
 
-/// Removes the files and folders of this user in the folder `folder`. It works below the descriptor and follows no
-/// link, so that nothing outside is removed even if a name is moved. Entries that cannot be removed stay.
+/// Removes the files and folders of this user in the folder `folder`. Works relative to the descriptor and follows
+/// no link, so that nothing outside of the folder is removed. Entries that cannot be removed stay.
 pub(super) fn clear(folder: BorrowedFd<'_>, depth: u32) {
     for (name, found) in entries(folder).into_iter().flatten().flatten() {
         let name = &*name;
@@ -120,7 +120,7 @@ pub(crate) fn bytes_at(path: &Path, depth: u32) -> u64 {
     rustix::fs::open(path, flags, Mode::empty()).map_or(0, |fd| bytes_in(fd.as_fd(), depth))
 }
 
-/// Returns the names in a folder with what they are. Links are not followed.
+/// Returns the names of the entries in a folder, with their types. Links are not followed.
 fn entries(
     folder: BorrowedFd<'_>,
 ) -> io::Result<impl Iterator<Item = io::Result<(CString, Stat)>> + '_> {

@@ -49,7 +49,7 @@ pub enum FolderError {
         /// The folder's mode.
         mode: u32,
     },
-    /// Members of the group could not read files in the folder, or other users could.
+    /// Members of the group could not read new files in the folder, or users outside of the group could.
     #[error(
         "folder '{}' for the snapshots of a group: its group is {group} and its mode {mode:o}, and it has to be group \
          {gid}'s alone with mode 2750. Use: chgrp {gid} {}; chmod 2750 {}",
@@ -79,7 +79,7 @@ pub enum FolderError {
     /// The end mark could not be written.
     #[error("output folder: cannot begin: {}{}", failure_text(.0), advice(.0))]
     Mark(Box<strata_collect::Error>),
-    /// All names for this second are taken.
+    /// All names for a folder created in this second are taken.
     #[error("output folder '{}' and {TRIES} more names exist already. Use -o with another name", path.display())]
     AllTaken {
         /// The first path that was tried.
@@ -91,8 +91,8 @@ pub(super) fn system(path: &Path, what: &'static str, source: io::Error) -> Fold
     FolderError::System { path: path.to_owned(), what, source }
 }
 
-/// Returns whether this user may see and change what this process's user records. Root may, and so may the user who
-/// became root with sudo.
+/// Returns whether the user `uid` may see and change what this process records: root, this process's user, and the
+/// user who became root with sudo.
 pub fn is_trusted(uid: u32) -> bool {
     let ours = geteuid();
     let sudo = || std::env::var("SUDO_UID").ok().and_then(|text| text.parse().ok());

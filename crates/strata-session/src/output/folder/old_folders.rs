@@ -25,13 +25,13 @@ pub(crate) struct Leftover {
     fd: OwnedFd,
     /// The folder's name in its parent.
     pub(crate) name: String,
-    /// Time when its end mark was last written, as seconds and nanoseconds.
+    /// Time when the folder's end mark was last written, as seconds and nanoseconds.
     pub(crate) written: (i64, i64),
 }
 
-/// Returns the completed folders in `path` whose end marks `is_wanted` accepts. It gets the folder's name, and the
-/// number in the end mark that identifies the session. Folders that others own, that are being written to, or that
-/// others have put there by links are skipped.
+/// Returns the completed folders in `path` whose end marks `is_wanted` accepts. `is_wanted` gets the folder's
+/// name, and the number in the end mark that identifies the session. Folders that others own, that are being
+/// written to, or that others have put there by links are skipped.
 ///
 /// # Errors
 /// `path` cannot be read.
@@ -119,7 +119,7 @@ impl Leftover {
             .map_err(|error| format!("its remaining content cannot be removed: {error}"))
     }
 
-    /// Removes everything except the end mark, by which the folder is found again if the removal is interrupted.
+    /// Removes everything except the end mark. By the mark, the folder is found again if the removal is interrupted.
     fn clear_but_mark(&self) {
         let Ok(entries) = rustix::fs::Dir::read_from(&self.fd) else { return };
         for entry in entries.flatten() {

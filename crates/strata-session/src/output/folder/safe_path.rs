@@ -14,8 +14,8 @@ use super::folder_errors::{is_trusted, system, FolderError};
 /// The most symbolic links on a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Creates the missing folders of the absolute path `path`. Returns its real path: each folder and link on the way
-/// belongs to root or this user, and no other user can replace it.
+/// Creates the missing folders of the absolute path `path`. Checks that each folder and link on the way belongs to
+/// root or this user, so that no other user can replace it. Returns the real path.
 ///
 /// # Errors
 /// [`FolderError`].
@@ -94,8 +94,8 @@ fn check(path: &Path, found: &Metadata) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Returns whether the user id stands for all users that are unknown in this user namespace, which includes the
-/// machine's root.
+/// Returns whether this user id stands for all users that are unknown in this user namespace. The machine's
+/// root may be one of them.
 fn is_unknown(uid: u32) -> bool {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let is_whole = |map: &str| map.split_whitespace().eq(["0", "0", "4294967295"]);
