@@ -291,7 +291,7 @@ def remotes():
         return bytes([len(text)]) + text
 
     text = read("crates/strata-ctf/tests/golden/process.tsdl")
-    opened = frame(20, struct.pack("<IB16s16sQ", 1, 1, b"a" * 16, b"b" * 16, 17) + name(b"web1") + name(b"shop-1"))
+    opened = frame(20, struct.pack("<IB16s16sQ", 2, 1, b"a" * 16, b"b" * 16, 17) + name(b"web1") + name(b"shop-1"))
     begins = frame(21, struct.pack("<I", 0) + name(b"kernel") + b"\0") + frame(
         21, struct.pack("<I", 1) + name(b"big/user") + b"\1" + struct.pack("<I", 42) + name(b"app"))
     marks = frame(22, struct.pack("<IQQ", 1, 99, 5)) + frame(24, struct.pack("<IIQQ", 1, 0, 7, 99))
@@ -299,7 +299,8 @@ def remotes():
     pong = frame(10, struct.pack("<QQQQQQ", 1, 500, 600, 3, 550, 9))
     told = frame(3, struct.pack("<IQ", 1, 0) + text)
     answers = frame(120, struct.pack("<I16sQ", 1, b"a" * 16, 17)) + frame(121, struct.pack("<Q", 22)) + frame(
-        122, struct.pack("<Q", 1)) + frame(123, b"full") + frame(124, b"no space now")
+        122, struct.pack("<Q", 1)) + frame(125, struct.pack("<QB", 10, 1)) + frame(
+        123, b"full") + frame(124, b"no space now")
     return [bytes([step]) + said for step in (3, 255) for said in (
         opened + begins + marks + pong + closed, opened + told, told, answers, b"rest" + opened)]
 

@@ -21,7 +21,8 @@
 //! bytes ── Frames: kind, length, payload; longer than FRAME_BYTES_MAX is an error ── FromGuest / FromRecorder::decode ── checked values
 //! ```
 //! Encoding is the same in reverse. There is no version for a message: the first one of each side carries
-//! [`VERSION`] or [`REMOTE_VERSION`], and other versions are refused with a text that says so.
+//! [`VERSION`] or [`REMOTE_VERSION`], and other versions are refused with a text that says so. A relay serves recorders from
+//! [`REMOTE_VERSION_MIN`] on.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 
@@ -48,5 +49,7 @@ pub use message::{
 pub use offset_bounds::{Bound, Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
 pub use offset_line::{Known, Line};
 pub use packet_check::{Last, PacketProblem, Streams, CPUS_MAX, STREAMS_MAX};
-pub use remote::{FromRecorder, Open, ToRecorder, REMOTE_VERSION, TEXT_BYTES_MAX};
+pub use remote::{
+    FromRecorder, Open, ToRecorder, REMOTE_VERSION, REMOTE_VERSION_MIN, TEXT_BYTES_MAX,
+};
 pub use remote_view::{FromViewer, ToViewer, Watch, VIEW_VERSION};

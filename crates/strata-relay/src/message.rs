@@ -121,7 +121,7 @@ pub enum FromGuest<'b> {
         /// Number of the stream: that of its CPU, or a number after all CPUs' for a stream without a CPU.
         stream: u32,
         /// Of a guest: position up to which the stream's ring has been handed over with this packet \[byte since its
-        /// creation\]. Of a recorder: number of the packet's event records; 0 if it is not known.
+        /// creation\]. Of a recorder: number of the packet's event records; 0 if it is not known, as before version 2.
         upto: u64,
         packet: PacketBytes<'b>,
     },

@@ -22,8 +22,12 @@ use strata_model::Uuid;
 
 use crate::message::{FromGuest, MessageProblem, Out, Taken, ENDINGS, NAME_BYTES_MAX, ORDER};
 
-/// Version of the messages between recorder and relay.
+/// Version of the messages between recorder and relay. Since 2, packets have the number of their event records, and recorders
+/// know [`ToRecorder::Discarded`].
 pub const REMOTE_VERSION: u32 = 2;
+
+/// Earliest version of a recorder that a relay still serves.
+pub const REMOTE_VERSION_MIN: u32 = 1;
 
 /// Longest reason with which a relay refuses a recorder \[byte\].
 pub const TEXT_BYTES_MAX: usize = 1024;
@@ -31,7 +35,7 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 /// First message of a recorder on each connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Version of the recorder's protocol.
+    /// Version of the recorder's protocol, which the relay then speaks.
     pub version: u32,
     /// True if the recorder's packets are in the relay's byte order.
     pub is_of_our_order: bool,
@@ -45,6 +49,14 @@ pub struct Open {
     pub host: String,
     /// Name that the recording's folder should have.
     pub session: String,
+}
+
+impl Open {
+    /// Returns whether the recorder knows [`ToRecorder::Discarded`].
+    #[must_use]
+    pub fn knows_discarded(&self) -> bool {
+        self.version >= 2
+    }
 }
 
 /// Message from a recorder to a relay.

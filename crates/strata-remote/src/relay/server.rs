@@ -55,7 +55,7 @@ use rustls::ServerConfig;
 use strata_collect::Directory;
 use strata_relay::{
     Frames, FromGuest, FromRecorder, FromViewer, Open, ToRecorder, Watch, FRAME_BYTES_MAX,
-    REMOTE_VERSION,
+    REMOTE_VERSION, REMOTE_VERSION_MIN,
 };
 
 use crate::recording_folder::folder_names;
@@ -453,7 +453,8 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
         return refuse(&mut connection, why);
     }
     received.translate_times(open.boot, shared.wall.at_zero_ns());
-    received.set_full(shared.with_host(&open.host, |host| host.bytes > shared.limits.host_bytes));
+    let has_most = |host: &mut Host| host.bytes > shared.limits.host_bytes;
+    received.set_full(open.knows_discarded() && shared.with_host(&open.host, has_most));
     let (host, folder) = (open.host.clone(), received.path().to_owned());
     let next = received.next();
     (shared.log)(RelayEvent::Connected { host: host.clone(), folder: folder.clone(), next });
@@ -556,9 +557,10 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
             return Err(End::Broken("its first message is too long".to_owned()));
         }
     };
-    if open.version != REMOTE_VERSION {
+    if !(REMOTE_VERSION_MIN..=REMOTE_VERSION).contains(&open.version) {
         return Err(End::Refused(format!(
-            "the relay speaks version {REMOTE_VERSION} of the protocol, the recorder {}. Use the same strata on both",
+            "the relay speaks versions {REMOTE_VERSION_MIN} to {REMOTE_VERSION} of the protocol, the recorder {}. Use the same \
+             strata on both",
             open.version
         )));
     }
@@ -662,6 +664,15 @@ fn recount(shared: &Shared, host: &str) -> u64 {
     bytes
 }
 
+/// Returns how many bytes the host may have with what describes its traces \[byte\]. `most`: without that. A recorder that
+/// cannot be told what is left out is refused there.
+fn most_bytes(most: u64, open: &Open) -> u64 {
+    match open.knows_discarded() {
+        true => most.saturating_add(most / 16).saturating_add(DESCRIPTIONS),
+        false => most,
+    }
+}
+
 fn too_many_bytes(most: u64) -> String {
     format!(
         "the host's recordings at the relay have reached their limit of {most}. Remove some there"
@@ -703,7 +714,7 @@ fn receive(
     failures: u64,
 ) -> Result<(), End> {
     let resume = ToRecorder::Resume {
-        version: REMOTE_VERSION,
+        version: open.version,
         recording: open.recording,
         next: received.next(),
     };
@@ -714,7 +725,7 @@ fn receive(
         false => Vec::new(),
     };
     let mut told = (0, false);
-    let left_out = quota_news(received, &mut told);
+    let left_out = quota_news(received, open, &mut told);
     connection.send_short(&[resume.encode(), ping, left_out].concat())?;
     let key = (open.host.clone(), open.recording);
     let (mut heard, mut asked) = (Instant::now(), Instant::now());
@@ -781,7 +792,7 @@ fn receive(
         let progress = Progress::of(received);
         if progress != counted {
             let was_full = received.quota().1;
-            received.set_full(count(shared, &open.host, counted, progress)?);
+            received.set_full(count(shared, open, counted, progress)?);
             // Until that is on the disk no packet may follow those that were left out: what comes again behind it would be
             // taken for what is in the files.
             must_note = was_full && !received.quota().1;
@@ -803,7 +814,7 @@ fn receive(
         let is_due = (is_idle && left.is_zero()) || received.is_closed();
         if is_waiting && (is_due || must_note || bytes - synced_bytes >= most) {
             let before = (acknowledged, failures);
-            acknowledged = acknowledge(shared, connection, received, before, &mut told)?;
+            acknowledged = acknowledge(shared, connection, (received, open), before, &mut told)?;
             shared.set_waiting(&key, false);
             (synced_bytes, synced) = (bytes, Instant::now());
         }
@@ -852,7 +863,7 @@ fn begin_next(frames: &mut Frames, part: &mut Option<Part>) {
 fn acknowledge(
     shared: &Shared,
     connection: &mut Connection,
-    received: &mut RecordingWriter,
+    (received, open): (&mut RecordingWriter, &Open),
     (before, failures): (u64, u64),
     told: &mut (u64, bool),
 ) -> io::Result<u64> {
@@ -863,7 +874,7 @@ fn acknowledge(
         durable.sync(failures, &mut || connection.send_short(&again))?;
     }
     received.set_durable(next);
-    let left_out = quota_news(received, told);
+    let left_out = quota_news(received, open, told);
     if !left_out.is_empty() {
         received.note_again()?;
     }
@@ -872,9 +883,9 @@ fn acknowledge(
 }
 
 /// Returns what the recorder is to be told about packets that are left out; nothing if it was told that.
-fn quota_news(received: &RecordingWriter, told: &mut (u64, bool)) -> Vec<u8> {
+fn quota_news(received: &RecordingWriter, open: &Open, told: &mut (u64, bool)) -> Vec<u8> {
     let now = received.quota();
-    if std::mem::replace(told, now) == now {
+    if std::mem::replace(told, now) == now || !open.knows_discarded() {
         return Vec::new();
     }
     ToRecorder::Discarded { records: now.0, is_full: now.1 }.encode()
@@ -898,8 +909,9 @@ fn refused(problem: impl std::fmt::Display) -> End {
 ///
 /// # Errors
 /// What describes its traces does not fit either.
-fn count(shared: &Shared, host: &str, before: Progress, now: Progress) -> Result<bool, End> {
-    let (most, name) = (shared.limits.host_bytes, host);
+fn count(shared: &Shared, open: &Open, before: Progress, now: Progress) -> Result<bool, End> {
+    let (most, name) = (shared.limits.host_bytes, &*open.host);
+    let most_of_all = most_bytes(most, open);
     let (mut bytes, is_due) = shared.with_host(name, |host| {
         let bytes = now.bytes.saturating_sub(before.bytes);
         host.bytes = host.bytes.saturating_add(bytes);
@@ -919,7 +931,7 @@ fn count(shared: &Shared, host: &str, before: Progress, now: Progress) -> Result
     if shared.with_host(name, |host| std::mem::replace(&mut host.is_full, is_full)) != is_full {
         (shared.log)(RelayEvent::Full { host: name.to_owned(), is_full, most });
     }
-    match bytes > most.saturating_add(most / 16).saturating_add(DESCRIPTIONS) {
+    match bytes > most_of_all {
         true => Err(End::Refused(too_many_bytes(most))),
         false => Ok(is_full),
     }

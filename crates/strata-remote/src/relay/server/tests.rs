@@ -30,9 +30,13 @@ impl Served {
 
     /// Connects, and opens the recording.
     fn recorder(&self, host: &str, first: u64) -> Recorder {
+        self.opened(opening(host, first))
+    }
+
+    fn opened(&self, open: Open) -> Recorder {
         let socket = TcpStream::connect(self.relayd.address().unwrap()).unwrap();
         let mut recorder = Recorder { socket, frames: Frames::default() };
-        recorder.say(&FromRecorder::Open(opening(host, first)));
+        recorder.say(&FromRecorder::Open(open));
         recorder
     }
 }
@@ -77,6 +81,20 @@ impl Recorder {
             match self.socket.read(&mut buffer) {
                 Ok(0) | Err(_) => return None,
                 Ok(bytes) => self.frames.push(&buffer[..bytes]),
+            }
+        }
+    }
+
+    /// Sends a message, after which the relay has `next`. Returns why the relay refuses it, if it does.
+    fn refused(&mut self, said: &FromRecorder<'_>, next: u64) -> Option<String> {
+        self.say(said);
+        loop {
+            match self.hear() {
+                Some(ToRecorder::Ack { next: has }) if has == next => return None,
+                Some(ToRecorder::Refuse { why }) => return Some(why),
+                Some(ToRecorder::Discarded { .. }) => {}
+                Some(ToRecorder::Ack { .. } | ToRecorder::Ping { .. }) => {}
+                other => panic!("{other:?}"),
             }
         }
     }
@@ -276,6 +294,30 @@ fn packets_without_room_for_their_host_are_counted_and_the_recording_goes_on() {
     let metrics = served.relayd.metrics();
     let counted = format!("strata_relay_host_quota_discarded_total{{host=\"box\"}} {all}\n");
     assert!(metrics.contains(&counted), "{metrics}");
+}
+
+#[test]
+fn recorder_of_version_1_is_refused_where_it_cannot_be_told_what_is_left_out() {
+    let limits = Limits { host_bytes: 100_000, sync: None, ..Limits::default() };
+    let served = Served::new(limits, |_| ());
+    let mut recorder = served.opened(Open { version: REMOTE_VERSION_MIN, ..opening("box", 0) });
+    let said = recorder.hear();
+    let resumed = ToRecorder::Resume { version: REMOTE_VERSION_MIN, recording: RECORDING, next: 0 };
+    assert_eq!(said, Some(resumed));
+    let (text, body) = (metadata(), vec![0; 60_000]);
+    let described = FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text });
+    for (said, next) in [(begin(), 1), (described, 2), (packet(0, &body, 0), 3)] {
+        assert_eq!(recorder.refused(&said, next), None);
+    }
+    let why = recorder.refused(&packet(1, &body, 0), 4).unwrap();
+    assert!(why.contains("limit of 100000"), "{why}");
+    let mark = std::fs::read(served.scratch.0.join("box/s/.strata-end")).unwrap();
+    let mark = strata_ctf::end_mark::EndMark::decode(&mark).unwrap();
+    assert_eq!((mark.ending, mark.quota), (strata_ctf::end_mark::Ending::Failed, 0));
+    for version in [0, REMOTE_VERSION + 1] {
+        let said = served.opened(Open { version, ..opening("box", 0) }).hear();
+        assert!(matches!(said, Some(ToRecorder::Refuse { .. })), "{said:?}");
+    }
 }
 
 #[test]
