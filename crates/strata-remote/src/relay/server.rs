@@ -618,12 +618,16 @@ fn register<'s>(
         let most = limits.host_connections;
         return Err(End::Later(format!("the host has {most} connections")));
     }
-    // One that has begun goes on: what does not fit is counted.
+    // One that has begun goes on: what does not fit is counted. A recorder may say so of any, and again and again.
     let has_begun = open.first > 0 || is_again || registry.parked.contains(&key);
+    let is_over = |bytes: u64| match has_begun {
+        true => bytes > most_bytes(limits.host_bytes, open),
+        false => bytes >= limits.host_bytes,
+    };
     let host = registry.hosts.entry(open.host.clone()).or_default();
-    if host.bytes >= limits.host_bytes && !has_begun {
+    if is_over(host.bytes) {
         drop(registry);
-        if recount(shared, &open.host) >= limits.host_bytes {
+        if is_over(recount(shared, &open.host)) {
             return Err(End::Refused(too_many_bytes(limits.host_bytes)));
         }
         registry = shared.registry();
@@ -924,7 +928,8 @@ fn count(shared: &Shared, open: &Open, before: Progress, now: Progress) -> Resul
         host.heard = Some(heard);
         (host.bytes, host.next_recount.is_none_or(|next| heard >= next))
     });
-    if bytes > most && is_due {
+    // Descriptions that are written again and again count each time, until the files are added up.
+    if (bytes > most && is_due) || bytes > most_of_all {
         bytes = recount(shared, name);
     }
     let is_full = bytes > most;

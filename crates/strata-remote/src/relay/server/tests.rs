@@ -321,6 +321,42 @@ fn recorder_of_version_1_is_refused_where_it_cannot_be_told_what_is_left_out() {
 }
 
 #[test]
+fn descriptions_count_what_they_have_and_find_no_room_again_on_another_connection() {
+    let limits = Limits { host_bytes: 100_000, sync: None, ..Limits::default() };
+    // The files are added up once, and then only before something is refused.
+    let long = Duration::from_secs(3600);
+    let served = Served::new(limits, |shared| shared.recount_period = long);
+    let mut recorder = served.recorder("box", 0);
+    assert_eq!(recorder.resumed(), 0);
+    let (text, body) = (metadata(), vec![0; 2 << 20]);
+    let header = strata_ctf::packet::Header { uuid: RECORDING, ..Default::default() };
+    let header = header.with_content_bytes(body.len() as u64);
+    let mut next = 0;
+    // A trace that has a description of 2 MiB, so many times.
+    let mut described = |id: u32, times: u32| {
+        let process = Some((id, "app".to_owned()));
+        let begin = FromRecorder::Begin { id, layer: "user".into(), process };
+        let metadata = FromRecorder::Data(FromGuest::Metadata { id, keep: 0, text: &text });
+        let packet = strata_relay::PacketBytes { header, body: &body };
+        let dump = FromRecorder::Data(FromGuest::Stream { id, name: "dump_0", packet });
+        let dumps = std::iter::repeat_n(dump, times as usize);
+        [begin, metadata].into_iter().chain(dumps).find_map(|said| {
+            next += 1;
+            recorder.refused(&said, next)
+        })
+    };
+    // 24 MiB were written, 2 of them are there.
+    assert_eq!(described(0, 12), None);
+    let why = (1..9).find_map(|id| described(id, 1));
+    assert!(why.is_some_and(|why| why.contains("limit of 100000")));
+    // Who comes again and again would write more each time.
+    for first in [1, 2] {
+        let said = served.recorder("box", first).hear();
+        assert!(matches!(said, Some(ToRecorder::Refuse { .. })), "{said:?}");
+    }
+}
+
+#[test]
 fn memory_goes_to_who_waits_when_a_message_has_come() {
     let memory = Memory::new(10);
     let mut frames = Frames::default();
