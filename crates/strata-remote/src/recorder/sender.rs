@@ -124,6 +124,8 @@ impl Sender {
                         if recording == self.open.recording =>
                     {
                         self.link.resume(next).map_err(End::Refused)?;
+                        // The relay says if it still discards.
+                        self.link.set_quota(0, false);
                         return Ok((connection, frames));
                     }
                     ToRecorder::Refuse { why } => return Err(End::Refused(printable(&why))),

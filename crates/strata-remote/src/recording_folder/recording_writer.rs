@@ -382,10 +382,14 @@ impl RecordingWriter {
     /// Goes on where everything was forced to the disk.
     fn want_again(&mut self, first: u64) {
         // The last acknowledgement may be later than what the file says of it, and is believed: it was this relay's.
-        self.next = self.durable.max(first.min(self.next));
+        let all = self.next;
+        self.next = self.durable.max(first.min(all));
         self.durable = self.next;
-        // Whenever it changes, it is noted before the recorder is told.
-        self.quota = self.durable_quota;
+        // Whenever it changes, it is noted before the recorder is told, though maybe not on the disk: then the one of all is.
+        match self.next == all {
+            true => self.durable_quota = self.quota,
+            false => self.quota = self.durable_quota,
+        }
     }
 
     /// Notes that what is not known to be on the disk may be anything, since it could not be written there.
@@ -393,10 +397,11 @@ impl RecordingWriter {
         self.is_of_other_boot = true;
     }
 
-    /// Notes that all messages before `next` were forced to the disk.
-    pub(crate) fn set_durable(&mut self, next: u64) {
+    /// Notes that all messages before `next` were forced to the disk. Returns true if the number of records that were left out
+    /// of them is another one, which is to be in the state file before the recorder is told.
+    pub(crate) fn set_durable(&mut self, next: u64) -> bool {
         self.durable = next;
-        self.durable_quota = self.quota;
+        std::mem::replace(&mut self.durable_quota, self.quota) != self.quota
     }
 
     /// Leaves packets out from now on, or writes them again.
@@ -680,7 +685,9 @@ impl RecordingWriter {
         }
         // An empty one says how many records its recorder has discarded.
         if self.is_full && !packet.body.is_empty() {
-            self.quota = self.quota.saturating_add(records.min(bytes / RECORD_BYTES_MIN));
+            // A number that is not known is one at least.
+            let records = records.min(bytes / RECORD_BYTES_MIN).max(1);
+            self.quota = self.quota.saturating_add(records);
             return Ok(());
         }
         let trace = self.trace(id)?;

@@ -877,11 +877,10 @@ fn acknowledge(
         let again = ToRecorder::Ack { next: before }.encode();
         durable.sync(failures, &mut || connection.send_short(&again))?;
     }
-    received.set_durable(next);
-    let left_out = quota_news(received, open, told);
-    if !left_out.is_empty() {
+    if received.set_durable(next) {
         received.note_again()?;
     }
+    let left_out = quota_news(received, open, told);
     connection.send_short(&[left_out, ToRecorder::Ack { next }.encode()].concat())?;
     Ok(next)
 }

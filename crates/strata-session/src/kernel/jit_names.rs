@@ -326,7 +326,7 @@ fn write(
             ..Header::default()
         };
         let header = header.with_content_bytes(body.len() as u64);
-        sink.append(stream, header, &Body::Bytes(&body))?;
+        sink.append_counted(stream, header, &Body::Bytes(&body), records)?;
         let bytes = (HEADER_BYTES + body.len()) as u64;
         let span = Some((time, time));
         counts.add(&Counts { records, packets: 1, bytes, span, ..Counts::default() });

@@ -417,7 +417,7 @@ impl WatchedChanges {
         let header = Header { sequence, discarded, ..place.header(times, bytes) };
         // The stream number follows those of the CPUs and of the dump.
         let stream = u32::try_from(place.stream_instance + CHANGES_BEHIND).unwrap_or(u32::MAX);
-        sink.append(stream, header, &Body::Bytes(&body))?;
+        sink.append_counted(stream, header, &Body::Bytes(&body), count)?;
         changes.records.clear();
         changes.bytes = 0;
         changes.known_from = changes.known_from.max(times.1);

@@ -12,6 +12,7 @@ use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid
 use strata_relay::{FromGuest, FromRecorder, PacketBytes};
 
 use crate::recording_folder::problem::Problem;
+use crate::recording_folder::recording_state::this_boot;
 use crate::recording_folder::recording_writer::{
     host_folder, FilesState, RecordingWriter, OPEN_MAX,
 };
@@ -179,6 +180,53 @@ fn records_that_are_left_out_are_counted_once_wherever_the_relay_is_killed() {
             assert!(
                 found["channel0_0"].len() > 3 * 4000 && found["channel0_0"].len() < 4 * 4096 + 96
             );
+        }
+    }
+}
+
+#[test]
+fn records_that_were_left_out_are_known_after_a_loss_of_power() {
+    let (text, body) = (text("a"), vec![7; 400]);
+    let all = [
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: None },
+        FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }),
+        packet_of(0, 0, &body, 1),
+        packet_of(0, 1, &body, 20),
+        packet_of(0, 2, &body, 30),
+    ];
+    // How many were left out before each message.
+    let left_out = [0, 0, 0, 0, 20, 50];
+    let scratch = Scratch::new("received-quota-power");
+    for durable in 3..=all.len() {
+        // The recorder may have been told that all are there, when this was not yet in the file on the disk.
+        for (told, case) in [(durable, "noted"), (all.len(), "told")] {
+            let session = format!("power-{durable}-{case}");
+            let mut received = open(&scratch, &session);
+            for number in 0..=all.len() {
+                if number == durable {
+                    let is_new = received.set_durable(number as u64);
+                    assert_eq!(is_new, left_out[number] > 0);
+                }
+                received.set_full(number >= 3);
+                if let Some(message) = all.get(number) {
+                    received.take(message).unwrap();
+                }
+            }
+            received.note_again().unwrap();
+            drop(received);
+            let noted = scratch.0.join("box").join(&session).join(".strata-relay-next");
+            let of_now = std::fs::read_to_string(&noted).unwrap();
+            let of_before = of_now.replace(&this_boot().to_string(), &Uuid([1; 16]).to_string());
+            std::fs::write(&noted, of_before).unwrap();
+            let host = host_folder(&root(&scratch), "box").unwrap();
+            let opened = (RECORDING, told as u64);
+            let mut received =
+                RecordingWriter::open(&host, &session, opened, u64::MAX, FilesState::Written)
+                    .unwrap();
+            assert_eq!((received.next(), received.quota().0), (told as u64, left_out[told]));
+            received.set_full(true);
+            all[told..].iter().for_each(|message| received.take(message).unwrap());
+            assert_eq!(received.quota().0, 50, "{session}");
         }
     }
 }
