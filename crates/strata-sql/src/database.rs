@@ -276,6 +276,13 @@ impl Database {
         self.needs.reads_numbers.store(false, Ordering::Relaxed);
         self.needs.take_refused();
         self.shared.cache.begin_query();
+        let done = self.run(text, sink);
+        // Rows that it has kept are of no use to another one.
+        self.shared.cache.begin_query();
+        done
+    }
+
+    fn run(&mut self, text: &str, sink: &mut dyn RowSink) -> Result<(), SqlError> {
         self.look(text)?;
         self.compute(None)?;
         let mut statements = Batch::new(&self.connection, text);
@@ -348,7 +355,7 @@ impl Database {
             scan.map_err(|error| SqlError::Query(format!("no thread to read with: {error}")))?;
         let mut used = RowBatch::default();
         let of_scan = |end| match end {
-            ScanEnd::Stopped => SqlError::Stopped,
+            ScanEnd::Stopped | ScanEnd::Late => SqlError::Stopped,
             ScanEnd::Failed(text) => SqlError::Query(text),
         };
         while let Some(mut batch) = scan.next(used, &self.shared).map_err(of_scan)? {

@@ -8,9 +8,10 @@
 use std::mem;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::Instant;
 
 use strata_analyze::debug_info::{functions_json, KernelFunctions};
 use strata_analyze::derived_facts::{DerivedFacts, RecordThread};
@@ -125,9 +126,36 @@ impl EventScan {
     ) -> Result<Option<RowBatch>, ScanEnd> {
         // Without room, the batch is freed.
         let _ = self.used.try_send(used);
-        if let Ok(batch) = self.batches.recv() {
-            return Ok(Some(batch));
+        match self.batches.recv() {
+            Ok(batch) => Ok(Some(batch)),
+            Err(_) => self.end(shared).map(|()| None),
         }
+    }
+
+    /// Waits for the next rows as [`next`](Self::next) does, and no longer than until a time.
+    ///
+    /// # Errors
+    /// Those of `next`, and [`ScanEnd::Late`].
+    pub(crate) fn next_until(
+        &self,
+        used: RowBatch,
+        shared: &Shared,
+        until: Instant,
+    ) -> Result<Option<RowBatch>, ScanEnd> {
+        let _ = self.used.try_send(used);
+        let wait = until.saturating_duration_since(Instant::now());
+        if wait.is_zero() {
+            return Err(ScanEnd::Late);
+        }
+        match self.batches.recv_timeout(wait) {
+            Ok(batch) => Ok(Some(batch)),
+            Err(RecvTimeoutError::Timeout) => Err(ScanEnd::Late),
+            Err(RecvTimeoutError::Disconnected) => self.end(shared).map(|()| None),
+        }
+    }
+
+    /// Returns why there are no more rows.
+    fn end(&self, shared: &Shared) -> Result<(), ScanEnd> {
         if let Some(fault) = self.fault.get() {
             return Err(ScanEnd::Failed(fault.clone()));
         }
@@ -135,7 +163,7 @@ impl EventScan {
             return Err(ScanEnd::Stopped);
         }
         match self.is_whole.load(Ordering::Acquire) {
-            true => Ok(None),
+            true => Ok(()),
             false => Err(ScanEnd::Failed("a scan has ended by a fault of strata".to_owned())),
         }
     }
@@ -145,6 +173,8 @@ impl EventScan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScanEnd {
     Stopped,
+    /// There was no more time for it.
+    Late,
     /// It has failed, for the reason in the text.
     Failed(String),
 }

@@ -4,6 +4,10 @@
 //! tables. From the fourth scan for the same columns and events on, their rows are kept, of all times, if they take little
 //! memory. Further scans, also of other times, read the kept rows. If the rows take too much memory, scans go on reading the
 //! traces, and a text tells the user what to do, as the query may then take very long.
+//!
+//! Scans of short times may be much quicker than reading the traces as a whole, of which nobody knows how long it takes before.
+//! So it is given up when it has taken about as long as the query has taken without it, and tried again after twice as many
+//! scans.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +18,12 @@ use strata_ctf::read::TimeRange;
 use crate::catalog::Source;
 use crate::row_batch::{RowBatch, ScanCell};
 
-/// The scan from which on rows are kept.
+/// Number of scans before rows are kept.
 const SCANS_BEFORE: u32 = 3;
+/// The least time that reading all rows may take.
+const PASS_TIME: Duration = Duration::from_millis(300);
+/// The most kinds of rows whose scans are counted. Those of further ones read the traces.
+const KINDS_MAX: usize = 1 << 10;
 /// The most memory for all kept rows \[byte\].
 const KEPT_BYTES: usize = if cfg!(test) { 256 << 10 } else { 64 << 20 };
 /// Number of scans of one query, and its time so far, from which on the user is told.
@@ -96,15 +104,24 @@ impl KeptRows {
 pub(crate) enum RowsFrom {
     /// By reading the traces.
     Traces,
-    /// By reading the traces of all times, to keep the rows, which may take so many bytes.
-    TracesToKeep(usize),
+    /// By reading the traces of all times, to keep the rows, which may take so many bytes and so long.
+    TracesToKeep(usize, Duration),
     Kept(Arc<KeptRows>),
+}
+
+/// What came of reading the traces of all times.
+#[derive(Debug)]
+pub(crate) enum ReadRows {
+    All(Arc<KeptRows>),
+    TooMany,
+    /// It has taken this time, and was given up.
+    Late(Duration),
 }
 
 #[derive(Debug)]
 enum Known {
-    /// Number of scans so far.
-    Scans(u32),
+    /// Number of scans so far, and how many there are before all rows are read.
+    Scans(u32, u32),
     TooMany,
     Rows(Arc<KeptRows>),
 }
@@ -117,6 +134,8 @@ struct Seen {
     /// Number of scans of the present query that have read the traces, and the query's begin.
     scans: u64,
     begin: Instant,
+    /// Time of the passes that were given up.
+    in_vain: Duration,
 }
 
 /// The kept rows of a database.
@@ -126,7 +145,7 @@ pub(crate) struct ScanCache(Mutex<Seen>);
 impl Default for ScanCache {
     fn default() -> ScanCache {
         let (known, begin) = (HashMap::new(), Instant::now());
-        ScanCache(Mutex::new(Seen { known, bytes: 0, scans: 0, begin }))
+        ScanCache(Mutex::new(Seen { known, bytes: 0, scans: 0, begin, in_vain: Duration::ZERO }))
     }
 }
 
@@ -135,7 +154,7 @@ impl ScanCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins another query: the memory of what an earlier one has repeated is free.
+    /// Begins another query, or ends the present one: the memory of what an earlier one has repeated is free.
     pub(crate) fn begin_query(&self) {
         *self.seen() = ScanCache::default().0.into_inner().unwrap_or_else(PoisonError::into_inner);
     }
@@ -145,9 +164,12 @@ impl ScanCache {
         let mut seen = self.seen();
         seen.scans += 1;
         let room = KEPT_BYTES.saturating_sub(seen.bytes);
+        let time = pass_time(seen.begin.elapsed().saturating_sub(seen.in_vain));
+        let is_full = seen.known.len() >= KINDS_MAX;
         let known = match seen.known.get_mut(wanted) {
             Some(known) => known,
-            None => seen.known.entry(wanted.clone()).or_insert(Known::Scans(0)),
+            None if is_full => return RowsFrom::Traces,
+            None => seen.known.entry(wanted.clone()).or_insert(Known::Scans(0, SCANS_BEFORE)),
         };
         match known {
             Known::Rows(rows) => {
@@ -155,8 +177,8 @@ impl ScanCache {
                 seen.scans -= 1;
                 RowsFrom::Kept(rows)
             }
-            Known::Scans(scans) if *scans >= SCANS_BEFORE => RowsFrom::TracesToKeep(room),
-            Known::Scans(scans) => {
+            Known::Scans(scans, before) if *scans >= *before => RowsFrom::TracesToKeep(room, time),
+            Known::Scans(scans, _) => {
                 *scans += 1;
                 RowsFrom::Traces
             }
@@ -164,11 +186,26 @@ impl ScanCache {
         }
     }
 
-    /// Keeps rows of all times; `None` if there are too many.
-    pub(crate) fn keep(&self, wanted: &RowsWanted, rows: Option<&Arc<KeptRows>>) {
+    /// Keeps rows of all times, if they could be read.
+    pub(crate) fn keep(&self, wanted: &RowsWanted, rows: &ReadRows) {
         let mut seen = self.seen();
-        seen.bytes += rows.map_or(0, |rows| rows.batch.size());
-        let known = rows.map_or(Known::TooMany, |rows| Known::Rows(Arc::clone(rows)));
+        let known = match rows {
+            ReadRows::All(rows) => {
+                seen.bytes += rows.batch.size();
+                Known::Rows(Arc::clone(rows))
+            }
+            ReadRows::TooMany => Known::TooMany,
+            ReadRows::Late(time) => {
+                seen.in_vain += *time;
+                let scans = match seen.known.get(wanted) {
+                    Some(Known::Scans(scans, _)) => *scans,
+                    _ => SCANS_BEFORE,
+                };
+                // The scan that goes on by reading the traces is one of them.
+                let scans = scans.saturating_add(1);
+                Known::Scans(scans, scans.saturating_mul(2))
+            }
+        };
         seen.known.insert(wanted.clone(), known);
     }
 
@@ -178,6 +215,23 @@ impl ScanCache {
         let is_long = seen.scans >= SCANS_TOLD && seen.begin.elapsed() >= TIME_TOLD;
         is_long.then_some(seen.scans)
     }
+}
+
+/// Returns how long reading all rows may take, in a query that has taken `before` without it.
+#[cfg(not(test))]
+fn pass_time(before: Duration) -> Duration {
+    before.saturating_mul(2).saturating_add(PASS_TIME)
+}
+
+/// The same for tests, which do not depend on time: a time that is always enough, unless a test has set another.
+#[cfg(test)]
+fn pass_time(_: Duration) -> Duration {
+    TEST_TIME.get().unwrap_or(PASS_TIME * 10_000)
+}
+
+#[cfg(test)]
+std::thread_local! {
+    pub(crate) static TEST_TIME: std::cell::Cell<Option<Duration>> = const { std::cell::Cell::new(None) };
 }
 
 #[cfg(test)]
@@ -226,5 +280,52 @@ mod tests {
         let size = batch(&[1]).size();
         assert!(KeptRows::new(2).append(&batch(&[1]), size));
         assert!(!KeptRows::new(2).append(&batch(&[1]), size - 1));
+    }
+
+    fn wanted(table: usize) -> RowsWanted {
+        RowsWanted { table, columns: vec![Source::Name], classes: None, has_numbers: false }
+    }
+
+    #[test]
+    fn all_rows_are_read_after_some_scans_and_again_after_twice_as_many_if_that_was_late() {
+        let (cache, x) = (ScanCache::default(), wanted(1));
+        let late = ReadRows::Late(Duration::from_secs(1));
+        let mut tried = Vec::new();
+        for scan in 0..40 {
+            if let RowsFrom::TracesToKeep(room, _) = cache.begin_scan(&x) {
+                assert_eq!(room, KEPT_BYTES);
+                cache.keep(&x, &late);
+                tried.push(scan);
+            }
+        }
+        assert_eq!(tried, [3, 8, 18, 38]);
+        assert_eq!(cache.seen().in_vain, Duration::from_secs(4));
+        let mut rows = KeptRows::new(2);
+        assert!(rows.append(&batch(&[1]), usize::MAX));
+        let size = rows.batch.size();
+        cache.keep(&x, &ReadRows::All(Arc::new(rows)));
+        assert!(matches!(cache.begin_scan(&x), RowsFrom::Kept(_)));
+        // What has its rows elsewhere has its own count, and what room is left.
+        let y = wanted(2);
+        let from: Vec<RowsFrom> = (0..4).map(|_| cache.begin_scan(&y)).collect();
+        assert!(matches!(from[2], RowsFrom::Traces));
+        assert!(matches!(from[3], RowsFrom::TracesToKeep(room, _) if room == KEPT_BYTES - size));
+        cache.keep(&y, &ReadRows::TooMany);
+        assert!((0..9).all(|_| matches!(cache.begin_scan(&y), RowsFrom::Traces)));
+        cache.begin_query();
+        assert!(matches!(cache.begin_scan(&x), RowsFrom::Traces));
+    }
+
+    #[test]
+    fn kinds_of_rows_that_are_counted_are_limited() {
+        let cache = ScanCache::default();
+        for kind in 0..KINDS_MAX + 5 {
+            for _ in 0..3 {
+                assert!(matches!(cache.begin_scan(&wanted(kind)), RowsFrom::Traces));
+            }
+        }
+        assert_eq!(cache.seen().known.len(), KINDS_MAX);
+        assert!(matches!(cache.begin_scan(&wanted(KINDS_MAX)), RowsFrom::Traces));
+        assert!(matches!(cache.begin_scan(&wanted(0)), RowsFrom::TracesToKeep(..)));
     }
 }

@@ -8,6 +8,7 @@ use std::ffi::{c_int, CStr, CString};
 use std::mem;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::{FromSql, FromSqlResult, Value, ValueRef};
@@ -20,7 +21,7 @@ use strata_ctf::read::TimeRange;
 use crate::catalog::{EventTable, Source};
 use crate::row_batch::RowBatch;
 use crate::scan::{EventScan, RowOrder, ScanEnd, ScanRequest};
-use crate::scan_cache::{KeptRows, RowsFrom, RowsWanted};
+use crate::scan_cache::{KeptRows, ReadRows, RowsFrom, RowsWanted};
 use crate::shared_data::Shared;
 
 /// Letters in a plan that mean that SQLite relies on rows in the order of time, the first or the last record first.
@@ -332,10 +333,13 @@ impl EventCursor {
         let rows = match cache.begin_scan(&wanted) {
             RowsFrom::Kept(rows) => Some(rows),
             RowsFrom::Traces => None,
-            RowsFrom::TracesToKeep(room) => {
-                let rows = self.read_to_keep(&request, room)?.map(Arc::new);
-                cache.keep(&wanted, rows.as_ref());
-                rows
+            RowsFrom::TracesToKeep(room, time) => {
+                let read = self.read_to_keep(&request, room, time)?;
+                cache.keep(&wanted, &read);
+                match read {
+                    ReadRows::All(rows) => Some(rows),
+                    ReadRows::TooMany | ReadRows::Late(_) => None,
+                }
             }
         };
         if let Some(rows) = rows {
@@ -351,8 +355,9 @@ impl EventCursor {
         self.fill()
     }
 
-    /// Reads the rows of a request, of all times; `None` if they have no room.
-    fn read_to_keep(&self, request: &ScanRequest, room: usize) -> Result<Option<KeptRows>> {
+    /// Reads the rows of a request, of all times, if they have room and reading them does not take longer than `time`.
+    fn read_to_keep(&self, request: &ScanRequest, room: usize, time: Duration) -> Result<ReadRows> {
+        let begin = Instant::now();
         let mut columns = request.columns.clone();
         columns.push(Source::Time);
         let mut rows = KeptRows::new(columns.len());
@@ -360,13 +365,15 @@ impl EventCursor {
             ScanRequest { columns, range: TimeRange::ALL, order: RowOrder::Any, ..request.clone() };
         let scan = EventScan::begin(&self.shared, all).map_err(|error| no_thread(&error))?;
         let mut used = RowBatch::default();
-        while let Some(batch) = scan.next(used, &self.shared).map_err(ended)? {
-            if !rows.append(&batch, room) {
-                return Ok(None);
+        loop {
+            match scan.next_until(used, &self.shared, begin + time) {
+                Ok(Some(batch)) if !rows.append(&batch, room) => return Ok(ReadRows::TooMany),
+                Ok(Some(batch)) => used = batch,
+                Ok(None) => return Ok(ReadRows::All(Arc::new(rows))),
+                Err(ScanEnd::Late) => return Ok(ReadRows::Late(begin.elapsed())),
+                Err(end) => return Err(ended(end)),
             }
-            used = batch;
         }
-        Ok(Some(rows))
     }
 }
 
@@ -378,7 +385,7 @@ fn no_thread(error: &std::io::Error) -> Error {
 fn ended(end: ScanEnd) -> Error {
     match end {
         ScanEnd::Failed(text) => failed(text),
-        ScanEnd::Stopped => Error::SqliteFailure(
+        ScanEnd::Stopped | ScanEnd::Late => Error::SqliteFailure(
             ffi::Error::new(ffi::SQLITE_INTERRUPT),
             Some("interrupted".to_owned()),
         ),

@@ -6,10 +6,12 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use strata_ctf::read::{Reader, TimeRange};
 
+use crate::scan_cache::TEST_TIME;
 use crate::{Cell, Database, EventRequest, Options, RowSink, SqlError};
 
 const HEAD: &str = r#"/* CTF 1.8 */
@@ -347,6 +349,24 @@ fn a_sub_query_whose_rows_have_no_room_is_answered_and_told_of_once() {
         rows(&mut database, query),
         [(0..20).map(|n| 2 * n.min(6)).sum::<u32>().to_string()]
     );
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_sub_query_whose_rows_take_too_long_to_keep_is_answered_by_reading_the_traces() {
+    let folder = numbers(300);
+    let mut database = database(&folder);
+    let told = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&told);
+    database.set_remark(Box::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    TEST_TIME.set(Some(Duration::ZERO));
+    let query = "select count(*) from a as x where exists (select 1 from b as y where y.time_ns = x.time_ns + 5)";
+    let found = rows(&mut database, query);
+    TEST_TIME.set(None);
+    assert_eq!(found, ["300"]);
+    // It was read again and again.
     assert_eq!(told.load(Ordering::Relaxed), 1);
 }
 
