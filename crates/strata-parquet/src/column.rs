@@ -19,6 +19,8 @@ pub(crate) const DECIMAL_BYTES: usize = 9;
 
 /// The most texts that are encoded at once.
 const VALUES_AT_ONCE: usize = 1024;
+/// Numbers of texts count as this part of the texts' sizes: these take memory if the dictionary turns out to be too small.
+const TEXTS_PART: usize = 4;
 
 /// Values of a row group's column, without NULLs.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub(crate) struct ColumnBuffer {
     values: Values,
     /// The values of [`Values::Numbers`]; `None` for a column that has no dictionary of ours.
     dictionary: Option<Dictionary>,
+    /// Size of the values of [`Values::Numbers`] if each was there by itself \[byte\].
+    apart: usize,
     /// Numbers of events' names, by number of the event's class.
     names: Vec<Option<u32>>,
 }
@@ -65,7 +69,7 @@ impl ColumnBuffer {
             None => Values::plain(column.kind),
         };
         let (levels, names) = (Vec::new(), Vec::new());
-        ColumnBuffer { kind: column.kind, levels, values, dictionary, names }
+        ColumnBuffer { kind: column.kind, levels, values, dictionary, apart: 0, names }
     }
 
     /// Adds a text, which is UTF-8 if `is_utf8`, or an integer as eight bytes, by its number. Returns its size \[byte\] and its
@@ -79,7 +83,8 @@ impl ColumnBuffer {
         if let Some(number) = dictionary.find(value) {
             numbers.push(number as u32);
             self.levels.push(1);
-            return Some((6, number as u32));
+            self.apart += value.len();
+            return Some((6 + value.len() / TEXTS_PART, number as u32));
         }
         self.push_new(value, is_utf8)
     }
@@ -98,9 +103,11 @@ impl ColumnBuffer {
         if let Some(number) = dictionary.add(value) {
             numbers.push(number as u32);
             self.levels.push(1);
+            self.apart += value.len();
             return Some((value.len() + 10, number as u32));
         }
         // Too many different values: all of the row group are written one by one.
+        self.apart = 0;
         let mut plain = Values::plain(self.kind);
         for number in numbers.iter() {
             let value = dictionary.value(*number as usize);
@@ -113,6 +120,7 @@ impl ColumnBuffer {
                 _ => {}
             }
         }
+        dictionary.clear();
         self.values = plain;
         None
     }
@@ -126,7 +134,8 @@ impl ColumnBuffer {
             Values::Decimals(all) => size_of_val(&**all),
             Values::Bytes(all, ends) => all.len() + size_of_val(&**ends),
         };
-        values + size_of_val(&*self.levels)
+        let known = self.dictionary.as_ref().map_or(0, Dictionary::size);
+        values + size_of_val(&*self.levels) + known + self.apart / TEXTS_PART
     }
 
     /// Adds the values of a column of event records, those of `count` rows from `first` on. Returns false if one is of another type.
@@ -160,6 +169,7 @@ impl ColumnBuffer {
                         {
                             numbers.push(number);
                             self.levels.push(1);
+                            self.apart += part(from, to).len();
                             true
                         }
                         _ => {
@@ -192,6 +202,7 @@ impl ColumnBuffer {
         {
             numbers.push(*number);
             self.levels.push(1);
+            self.apart += name.len();
             return true;
         }
         let Some((_, number)) = self.push_number(name.as_bytes(), true) else { return false };
@@ -295,6 +306,7 @@ impl ColumnBuffer {
             },
         }
         self.levels.clear();
+        self.apart = 0;
         self.names.clear();
         match &mut self.dictionary {
             None => {}

@@ -144,11 +144,14 @@ impl Export {
             let chosen = TABLES.iter().filter_map(|&(name, sorted)| Some((find(name)?, sorted)));
             return Ok(chosen.collect());
         }
-        let mut chosen = Vec::new();
+        let mut chosen: Vec<(&Tables, Option<&'static str>)> = Vec::new();
         for name in &self.tables {
             let Some(table) = find(name) else {
                 bail!("there is no table '{name}'. `strata sql TRACE .tables` lists all")
             };
+            if chosen.iter().any(|(other, _)| other.name == table.name) {
+                continue;
+            }
             let known = TABLES.iter().find(|(known, _)| *known == table.name);
             // The table of an event has its records in the order of time.
             let of_events = table.columns.first().is_some_and(|(column, _)| column == "time_ns");

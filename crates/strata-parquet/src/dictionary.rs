@@ -57,6 +57,11 @@ impl Dictionary {
         self.ends.len()
     }
 
+    /// Returns how much memory the values take \[byte\].
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.ends)
+    }
+
     /// Returns the value with a number.
     #[inline]
     pub(crate) fn value(&self, number: usize) -> &[u8] {

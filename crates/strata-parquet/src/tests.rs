@@ -251,3 +251,19 @@ fn a_column_with_too_many_values_for_a_dictionary_is_written_without_one() {
     }
     assert_eq!(number, count);
 }
+
+#[test]
+fn long_texts_that_repeat_are_in_row_groups_that_have_room_without_a_dictionary() {
+    let columns = vec![column("t", Kind::Text)];
+    let mut writer = TableWriter::new(Vec::new(), columns, None, origin(1, None)).unwrap();
+    let text = vec![b'x'; 1 << 16];
+    for _ in 0..10_000 {
+        writer.push(&[Cell::Text(&text)]).unwrap();
+    }
+    let (bytes, _) = writer.finish().unwrap();
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let groups = reader.metadata().row_groups();
+    let rows: Vec<i64> = groups.iter().map(|group| group.num_rows()).collect();
+    assert_eq!(rows.iter().sum::<i64>(), 10_000);
+    assert!(rows.iter().all(|rows| *rows << 16 <= 260 << 20), "{rows:?}");
+}
