@@ -77,9 +77,8 @@ pub fn pass_on<O: Observer>(
     if !passed.go_on(reader, &mut events, selection.as_mut(), seen, go_on, damage) {
         return None;
     }
-    // What was so at the last record still is, up to the end of the time.
-    if let Some(span) = reader.span().filter(|_| asked.range.to < i64::MAX) {
-        passed.timeline.until(span.to.min(asked.range.to));
+    if asked.range.to < i64::MAX {
+        passed.timeline.cut(reader, asked.range.to);
     }
     passed.timeline.finish(seen);
     Some(passed)

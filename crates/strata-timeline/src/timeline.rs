@@ -341,6 +341,23 @@ impl Timeline {
         self.engine.world.until(time);
     }
 
+    /// Says that the records up to `to` were passed, and that the traces may have more: what was so at the last record of a machine
+    /// still is, until `to` or the end of its recording.
+    pub fn cut(&mut self, reader: &Reader, to: i64) {
+        let mut end = None;
+        for stream in reader.streams() {
+            let Some(span) = reader.span_of(stream) else { continue };
+            let until = span.to.min(to);
+            end = end.max(Some(until));
+            if let Some(origin) = self.origins.get_mut(stream.index()) {
+                origin.last = origin.last.max(until);
+            }
+        }
+        if let Some(end) = end {
+            self.until(end);
+        }
+    }
+
     /// Ends the trace. Everything that is open ends with the last record of its machine and is reported: what a machine did
     /// after its recording, while another one was recorded, is not known.
     pub fn finish<O: Observer>(&mut self, seen: &mut O) {

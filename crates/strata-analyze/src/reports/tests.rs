@@ -9,6 +9,7 @@ mod fields;
 mod flames;
 mod jobs;
 mod kernel_locks;
+mod machines;
 mod mine;
 mod network;
 mod offcpu;

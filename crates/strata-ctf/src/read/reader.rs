@@ -164,14 +164,17 @@ impl Reader {
     /// Returns the time from the begin of the first packet to the end of the last one; `None` if packets have no times.
     #[must_use]
     pub fn span(&self) -> Option<TimeRange> {
-        let spans = self
-            .streams
-            .iter()
-            .filter_map(|stream| self.index(stream).end(&self.files, stream).span());
+        let spans = self.streams.iter().filter_map(|stream| self.span_of(stream));
         spans.reduce(|one, other| TimeRange {
             from: one.from.min(other.from),
             to: one.to.max(other.to),
         })
+    }
+
+    /// Returns the time from the begin of a stream's first packet to the end of its last one; `None` if packets have no times.
+    #[must_use]
+    pub fn span_of(&self, stream: &Stream) -> Option<TimeRange> {
+        self.index(stream).end(&self.files, stream).span()
     }
 
     /// Passes the packets of a stream to `tell` until it breaks. Only the headers of packets are read.

@@ -235,10 +235,8 @@ impl<'r> Exporter<'r> {
         mut self,
         is_cut: bool,
     ) -> io::Result<(Summary, Option<DerivedFacts>)> {
-        // What was so at the last record still is, up to the end of the time.
-        let to = Some(self.rows.range.to).filter(|&to| to < i64::MAX && !is_cut);
-        if let (Some(to), Some(span)) = (to, self.reader.span()) {
-            self.timeline.until(span.to.min(to));
+        if self.rows.range.to < i64::MAX && !is_cut {
+            self.timeline.cut(self.reader, self.rows.range.to);
         }
         self.timeline.finish(&mut self.rows);
         self.rows.threads(self.timeline.world());
