@@ -25,20 +25,20 @@ use std::path::{Path, PathBuf};
 use std::process::{exit, Command, Output};
 use std::sync::Mutex;
 
-/// How type information is read; the rest of the file is for the crate.
+/// Reading of BTF type information, for this build script. Other parts of the module are for the crate.
 #[allow(dead_code)]
 #[path = "src/discover/btf/encoding.rs"]
 mod encoding;
 
 const PROGRAMS: [&str; 7] =
     ["follow", "hot", "numbers", "sample", "syscalls", "tracepoint", "uprobe"];
-/// Objects that are also built for events with early tests; see record.bpf.h.
+/// BPF objects that are also built in a variant for events with early tests; see record.bpf.h.
 const EARLY: [&str; 3] = ["hot", "syscalls", "tracepoint"];
-/// Objects that are also built for events that are counted, not recorded; see count.bpf.h.
+/// BPF objects that are also built in a variant that counts events instead of recording them; see count.bpf.h.
 const COUNT: [&str; 4] = ["hot", "syscalls", "tracepoint", "uprobe"];
-/// Objects that are also built for calls that waited; see waited_calls.bpf.h.
+/// BPF objects that are also built in a variant for system calls that waited; see waited_calls.bpf.h.
 const WAITED: [&str; 1] = ["syscalls"];
-/// Objects that are also built for programs that may wait for user memory; see uprobe.bpf.c.
+/// BPF objects that are also built in a variant whose programs may wait for user memory; see uprobe.bpf.c.
 const SLEEPABLE: [&str; 1] = ["uprobe"];
 /// Machines of the kernel layer: the compiler's name and libbpf's, as in `src/arch` and `probe/kernel/arch`.
 const MACHINES: [(&str, &str); 2] = [("x86_64", "x86"), ("aarch64", "arm64")];
@@ -106,12 +106,12 @@ fn main() {
     write(&out.join("structures"), names.into_iter().collect::<Vec<_>>().join("\n").as_bytes());
 }
 
-/// Returns the name of what is embedded of the object.
+/// Returns the path of the packed form of an object, which is embedded into the crate.
 fn packed(object: &Path) -> PathBuf {
     object.with_extension("packed")
 }
 
-/// Returns the size of the object, then its bytes deflated.
+/// Returns the packed form of an object: its size, then its bytes, deflated.
 fn pack(bytes: &[u8]) -> Vec<u8> {
     let mut all = Vec::from((bytes.len() as u64).to_le_bytes());
     all.extend(compress_to_vec(bytes, 9));
@@ -124,7 +124,7 @@ fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(all)).ok()
 }
 
-/// Returns where a section of an ELF file of 64 bits lies in it.
+/// Returns the range of bytes that a section has in a 64-bit ELF file; `None` if the file has no such section.
 fn section(elf: &[u8], wanted: &str) -> Option<Range<usize>> {
     let header = |at: usize| Some(number::<8>(elf, 0x28)? + 64 * at);
     let place = |header: usize| {
@@ -149,8 +149,8 @@ fn names(elf: &[u8]) -> Option<Vec<String>> {
     names.map(|name| String::from_utf8(name.to_vec()).ok()).collect()
 }
 
-/// Overwrites with zeroes the lines in an object's `.BTF.ext`, and the relocations of this section and of `.BTF`, which
-/// libbpf does not use: it takes offsets of instructions as they stand.
+/// Overwrites with zeroes the line information in an object's `.BTF.ext`, and the relocations of this section and of
+/// `.BTF`. libbpf uses neither.
 fn remove_lines(elf: &mut [u8]) -> Option<()> {
     for name in [".rel.BTF", ".rel.BTF.ext"] {
         if let Some(place) = section(elf, name) {
@@ -166,8 +166,9 @@ fn remove_lines(elf: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// `target/bpf`, where `out` is `target/PROFILE/build/strata-kernel-HASH/out` or a level below; also for a target
-/// folder within the target folder, as tests have it.
+/// Returns the folder `target/bpf`, in which compiled objects are kept. `out`:
+/// `target/PROFILE/build/strata-kernel-HASH/out` or a folder one level below; tests have a target folder within
+/// the target folder.
 fn kept(out: &Path) -> Option<PathBuf> {
     let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").exists();
     let target = out.ancestors().find(is_target)?;
@@ -177,10 +178,11 @@ fn kept(out: &Path) -> Option<PathBuf> {
     Some(kept)
 }
 
-/// A program, a loss mode, and for what it is compiled: "", "count", "early", "sleepable" or "sleepable.count".
+/// The variant of a BPF object: its source's name, its loss mode, and its purpose: "", "count", "early", "sleepable"
+/// or "sleepable.count".
 type Variant<'a> = (&'a str, &'a str, &'a str);
 
-/// Compiles `object`, or copies it if the same source was compiled before.
+/// Compiles a BPF object into the file `object`, or copies it from `kept` if the same source was compiled before.
 fn make(clang: &str, version: &[u8], kept: Option<&Path>, variant: Variant<'_>, object: &Path) {
     let command = |last: &[&str]| {
         let mut command = compiler(clang, variant);
@@ -261,7 +263,7 @@ fn clang() -> String {
     )
 }
 
-/// libbpf's own headers, and those of the system for its `linux/bpf.h`.
+/// Returns the folders of header files: those of libbpf, and those of the system for `linux/bpf.h`.
 fn includes() -> Vec<String> {
     let mut all = vec!["-I../../ring/include".to_owned(), "-I../../abi/include".to_owned()];
     if let Ok(path) = std::env::var("DEP_BPF_INCLUDE") {
@@ -276,8 +278,8 @@ fn includes() -> Vec<String> {
     all
 }
 
-/// Returns the name that libbpf's headers have for the machine on which the programs will run; `None` if the kernel layer is
-/// not for it.
+/// Returns the name that libbpf's headers use for the machine on which the programs will run; `None` if the kernel
+/// layer does not support that machine.
 fn machine() -> Option<&'static str> {
     let target = std::env::var("CARGO_CFG_TARGET_ARCH").ok()?;
     MACHINES.into_iter().find(|(name, _)| *name == target).map(|(_, name)| name)
@@ -329,8 +331,8 @@ fn compile(clang: &str, variant: Variant<'_>, object: &Path) {
     }
 }
 
-/// Takes out what only a debugger reads; the type information that libbpf needs stays. Half a megabyte less,
-/// and no more than that.
+/// Removes debug information from an object, which saves half a megabyte. The type information that libbpf
+/// needs stays.
 fn strip(clang: &str, object: &Path) {
     let beside =
         clang.rfind("clang").map(|at| format!("{}llvm-strip{}", &clang[..at], &clang[at + 5..]));

@@ -26,18 +26,19 @@ mod x86_64;
 
 pub(crate) use machine::{Instructions, Machine};
 
-/// The machine whose tables name all arguments and values; those of others have what is different.
+/// The machine whose tables name all arguments and values. Tables of other machines only have the differences.
 pub(crate) const X86_64: &Machine = &x86_64::MACHINE;
 
-/// All machines.
+/// All machines whose kernel events can be recorded.
 pub(crate) const ALL: [&Machine; 2] = [X86_64, &aarch64::MACHINE];
 
-/// Returns the machine that this is built for; `None` if no kernel events can be recorded there.
+/// Returns the machine for which this program is built; `None` if no kernel events can be recorded there.
 pub(crate) fn here() -> Option<&'static Machine> {
     ALL.into_iter().find(|machine| machine.name == std::env::consts::ARCH)
 }
 
-/// Returns [`here`], or where there is none any machine, whose facts are then not used.
+/// Returns the same as [`here`]. If kernel events cannot be recorded on this machine, returns any other one, whose
+/// facts are then not used.
 pub(crate) fn here_or_any() -> &'static Machine {
     here().unwrap_or(X86_64)
 }

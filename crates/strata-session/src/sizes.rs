@@ -15,15 +15,16 @@ pub const SUBBUF_BYTES: u64 = 1 << 20;
 /// The default number of sub-buffers of a stream on most machines.
 pub const NR_SUBBUFS: u32 = 8;
 
-/// The least number of programs whose full buffers this machine must bear. If all programs are recorded, it is the
-/// number of CPUs, if that is greater.
+/// The least number of programs whose full buffers must fit into this machine's memory. If all programs are
+/// recorded, it is the number of CPUs if that is greater.
 const PROGRAMS: u64 = 16;
-/// The same number where less than [`LITTLE_MEMORY`] is there for buffers. A container with little memory has no fewer
-/// programs than a large one, and the OOM killer ends them where their buffers take too much.
+/// The least number of programs whose full buffers must fit if buffers may take less than [`LITTLE_MEMORY`]. A small
+/// container has as many programs as a large one, and the OOM killer ends them if their buffers take too much.
 const PROGRAMS_OF_LITTLE: u64 = 32;
-/// Memory for buffers below which each program's own pages count, too \[byte\].
+/// If buffers may take less memory than this, the other shared memory of each program counts, too \[byte\].
 const LITTLE_MEMORY: u64 = 128 << 20;
-/// What a program shares besides its buffers, as far as it has written to it: sessions, states, descriptions \[byte\].
+/// Size of the memory that a program shares in addition to its buffers and has written to: sessions, states,
+/// descriptions \[byte\].
 const OWN_BYTES: u64 = 512 << 10;
 /// The most memory of all programs' buffers together \[byte\]: 128 MiB for each of [`PROGRAMS`], which the default
 /// sizes take on 16 CPUs.
@@ -107,7 +108,7 @@ impl Hardware {
     }
 
     /// Returns `sizes` (the size of a sub-buffer \[byte\] and the number of sub-buffers), reduced if this machine
-    /// cannot bear them.
+    /// has too little memory for them.
     pub(crate) fn fit(&self, of: BuffersOf, mut sizes: (u64, u32)) -> (u64, u32) {
         let (limit, streams) = self.limit(of);
         let bytes =
@@ -127,8 +128,8 @@ impl Hardware {
         }
     }
 
-    /// Returns how far the buffers of each channel may grow so that all together stay within the limit for buffers,
-    /// with the present number of streams. Each channel is given by the bytes of a stream and the number of streams.
+    /// Returns, for each channel, the size to which its buffers may grow so that all buffers together stay within
+    /// the limit for buffers. Each channel is given by the bytes of a stream and the number of streams.
     pub(crate) fn room(&self, channels: &[(u64, u64)]) -> Vec<Room> {
         let bytes = |&(stream, number): &(u64, u64)| stream.saturating_mul(number);
         let taken = channels.iter().map(bytes).fold(0, u64::saturating_add);
@@ -211,8 +212,8 @@ fn limit_of_groups(root: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// Returns the limit in a file of a control group: a plain number or, for version 1, the limit that includes all groups
-/// above. In a container, groups outside of it can only be seen this way.
+/// Returns the memory limit in the text of a control group's file. Version 2 has a plain number; for version 1, it is
+/// the limit with those of all groups above, which a container cannot see otherwise.
 fn limit_in(text: &str) -> Option<u64> {
     let above = text.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "));
     above.unwrap_or(text).trim().parse().ok()

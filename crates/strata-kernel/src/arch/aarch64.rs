@@ -57,7 +57,7 @@ const COMPAT_STAT64: [KernelMember; 6] = [
     number("_mtime_sec", 80, UNSIGNED),
 ];
 
-/// `struct pt_regs` begins with x0 to x30, each of 8 bytes; `sp`, `pc` and `pstate` follow.
+/// The registers in `struct pt_regs`, which begins with x0 to x30, each of 8 bytes; `sp`, `pc` and `pstate` follow.
 const REGISTERS: Registers = Registers {
     ip: PC,
     sp: SP,
@@ -71,7 +71,7 @@ const REGISTERS: Registers = Registers {
 const SP: u16 = 31 * 8;
 const PC: u16 = 32 * 8;
 
-/// All registers by number: names of the 8 and of the 4 lowest bytes.
+/// All registers by number: the name of the whole register (8 bytes), and that of its lowest 4 bytes.
 const ALL_REGISTERS: [[&str; 2]; 33] = [
     ["x0", "w0"],
     ["x1", "w1"],

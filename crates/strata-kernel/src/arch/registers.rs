@@ -11,21 +11,21 @@ pub struct Register {
     pub bytes: u8,
 }
 
-/// The registers of a machine. Numbers are offsets in `struct pt_regs` \[byte\].
+/// The registers of a machine. Each register is given by its offset in `struct pt_regs` \[byte\].
 #[derive(Debug)]
 pub(crate) struct Registers {
     /// The instruction pointer.
     pub(crate) ip: u16,
     /// The stack pointer.
     pub(crate) sp: u16,
-    /// Where a function's return address is when it returns; `None`: on top of the stack.
+    /// The register with the return address when a function returns; `None` if that address is on top of the stack.
     pub(crate) link: Option<u16>,
-    /// A function's result, and the second half of a result in two registers.
+    /// The register of a function's result, and that of the second half of a result in two registers.
     pub(crate) results: [u16; 2],
-    /// A function's arguments by the machine's usual ABI.
+    /// The registers of a function's arguments in the machine's usual ABI.
     pub(crate) arguments: &'static [u16],
-    /// A function's arguments, and its results, by Go's ABI from 1.17 on.
+    /// The registers of a function's arguments, and of its results, in the ABI of Go 1.17 and later.
     pub(crate) go: &'static [u16],
-    /// Finds a register by its name.
+    /// Function that finds a register by its name.
     pub(crate) find: fn(&str) -> Option<Register>,
 }

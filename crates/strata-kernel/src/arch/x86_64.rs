@@ -65,7 +65,8 @@ const REGISTERS: Registers = Registers {
 const RIP: u16 = 128;
 const RSP: u16 = 152;
 
-/// All registers: the offset, and names of the 8, 4, 2 and 1 lowest bytes, and of the second byte.
+/// All registers: the offset in `struct pt_regs`, then the names for the lowest 8, 4, 2 and 1 bytes, and for the
+/// second byte.
 const ALL_REGISTERS: [(u16, [&str; 5]); 17] = [
     (80, ["rax", "eax", "ax", "al", "ah"]),
     (40, ["rbx", "ebx", "bx", "bl", "bh"]),

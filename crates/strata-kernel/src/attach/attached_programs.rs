@@ -12,27 +12,27 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Programs of one event, or of system calls with the same filters. The order of the fields is that in which they are
-/// released.
+/// The attached programs of one event, or of system calls with the same filters. The fields are released in their
+/// order.
 #[derive(Debug)]
 pub(crate) struct RunningPrograms {
     pub(crate) attached: Vec<Attached>,
     pub(crate) switch: Switch,
-    /// The key by which the programs were requested; the kernel may have taken a fallback instead.
+    /// The key of the programs that were requested; a fallback may run instead if the kernel refused these.
     pub(crate) key: ProgramKey,
     /// Names of the recorded events.
     pub(crate) events: Vec<String>,
     /// Counts of the events that are left out of a sample; `None` if all are recorded.
     pub(crate) sampled: Option<Arc<SampleCounts>>,
-    /// Tables of a pair of programs for system calls.
+    /// The tables of a pair of programs for system calls; `None` for other programs.
     pub(crate) calls: Option<RunningCalls>,
-    /// The kernel's reason, if it has refused the programs: then nothing is attached.
+    /// The kernel's reason for refusing the programs, so that none is attached; `None` if it accepted them.
     pub(crate) refused: Option<String>,
     /// The value of [`RunningPrograms::not_run`] when recording was last started.
     pub(crate) not_run_before: u64,
 }
 
-/// A pair of programs for system calls.
+/// The tables of a running pair of programs for system calls.
 #[derive(Debug)]
 pub(crate) struct RunningCalls {
     pub(crate) memory: LiveTable,
@@ -41,29 +41,29 @@ pub(crate) struct RunningCalls {
 }
 
 impl RunningPrograms {
-    /// Returns how often the programs were not run for an event since they were loaded.
+    /// Returns the number of events for which the programs were not run, since they were loaded.
     pub(crate) fn not_run(&self) -> u64 {
         self.attached.iter().map(Attached::nested).sum()
     }
 }
 
-/// Detaches programs in the background: the kernel takes a grace period for each of them, some 50 ms.
+/// Detaches programs in the background, since the kernel needs a grace period for each, some 50 ms.
 #[derive(Debug, Default)]
 pub(crate) struct Detacher {
     thread: Option<(Sender<GonePrograms>, JoinHandle<()>)>,
     left: Arc<AtomicUsize>,
 }
 
-/// Programs to detach, and the change in which others replaced them, if there was one.
+/// Programs to detach, and the change in which other programs replaced them; `None` if none did.
 type GonePrograms = (Vec<RunningPrograms>, Option<Turns>);
 
-/// The change in which new programs replaced others, and which ends when the old ones are detached; see
-/// [`SharedControl::end_turns`].
+/// The number of a change in which new programs replace old ones. It ends when the old ones are
+/// detached; see [`SharedControl::end_turns`].
 #[derive(Clone, Debug)]
 pub(crate) struct Turns(pub(crate) Arc<SharedControl>, pub(crate) u64);
 
-/// Time after which no task is still between a detached program and the next one; a task can be preempted there. The
-/// detaching thread waits for it, and nobody else.
+/// Time after which no task can still be preempted between a detached program and the one that follows it. Only the
+/// detaching thread waits for that long.
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl Detacher {

@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 use strata_abi::kernel::Event;
 use strata_ring::LossMode;
 
-/// A source file of `probe/kernel`.
+/// A BPF object: a source file of `probe/kernel`, or a variant of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Object {
     /// Finds the tasks whose events are recorded.
     Follow,
-    /// Records events that have programs of their own.
+    /// Records frequent events, each by a program of its own.
     Hot,
     /// Converts task numbers of a PID namespace to the kernel's.
     Numbers,
@@ -27,26 +27,26 @@ pub(crate) enum Object {
     Tracepoint,
     /// Records user-space probes.
     Uprobe,
-    /// [`Object::Hot`] for events with early tests.
+    /// A variant of [`Object::Hot`] for events whose filters are tested early.
     HotEarly,
-    /// [`Object::Syscalls`] for calls with early tests.
+    /// A variant of [`Object::Syscalls`] for calls whose filters are tested early.
     SyscallsEarly,
-    /// [`Object::Syscalls`] for calls that waited, which are found by the scheduler's switches.
+    /// A variant of [`Object::Syscalls`] that records only calls that waited, found by switches of the scheduler.
     SyscallsWaited,
-    /// [`Object::Tracepoint`] for events with early tests.
+    /// A variant of [`Object::Tracepoint`] for events whose filters are tested early.
     TracepointEarly,
-    /// [`Object::Uprobe`] with sleepable programs, which can wait until a page of user memory that they read is
-    /// paged in.
+    /// A variant of [`Object::Uprobe`] with sleepable programs, which can wait until a page of user memory that
+    /// they read is paged in.
     UprobeSleepable,
-    /// [`Object::Hot`], which counts events and records none.
+    /// A variant of [`Object::Hot`] that counts events instead of recording them.
     CountHot,
-    /// [`Object::Syscalls`], which counts calls and records none.
+    /// A variant of [`Object::Syscalls`] that counts calls instead of recording them.
     CountSyscalls,
-    /// [`Object::Tracepoint`], which counts events and records none.
+    /// A variant of [`Object::Tracepoint`] that counts events instead of recording them.
     CountTracepoint,
-    /// [`Object::Uprobe`], which counts events and records none.
+    /// A variant of [`Object::Uprobe`] that counts events instead of recording them.
     CountUprobe,
-    /// [`Object::CountUprobe`] with sleepable programs.
+    /// A variant of [`Object::CountUprobe`] with sleepable programs.
     CountUprobeSleepable,
 }
 
@@ -65,7 +65,7 @@ macro_rules! embed {
     };
 }
 
-/// Embeds an object that writes to no ring, so that one loss mode is enough.
+/// Embeds a BPF object that only counts. It writes to no ring, so that one build serves all loss modes.
 macro_rules! embed_count {
     ($name:literal) => {
         include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".count.discard.bpf.packed")).as_slice()
@@ -93,7 +93,7 @@ impl Object {
         Object::CountUprobeSleepable,
     ];
 
-    /// Returns the object that counts the events which this one records; `None` if there is none.
+    /// Returns the variant of the object that counts events instead of recording them; `None` if there is none.
     pub(crate) fn that_counts(self) -> Option<Object> {
         match self {
             Object::Hot => Some(Object::CountHot),
@@ -113,7 +113,7 @@ impl Object {
         }
     }
 
-    /// Returns the variant of the object that suits the event's filters.
+    /// Returns the variant of the object for this event: that with early tests if the event's filter has some.
     pub(crate) fn of(self, event: &Event) -> Object {
         if event.filter.iter().all(|filter| filter.nr_early == 0) {
             return self;
@@ -158,7 +158,8 @@ impl Object {
     }
 }
 
-/// Unpacks an object: its size, then its bytes deflated. `None` if the build script has packed none.
+/// Unpacks an object from its packed form: its size, then its bytes, deflated. `None` if the build script has packed
+/// no object.
 fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     let (size, deflated) = packed.split_first_chunk::<8>()?;
     let mut bytes = vec![0; usize::try_from(u64::from_le_bytes(*size)).ok()?];

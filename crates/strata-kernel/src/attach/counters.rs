@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata_abi::kernel::COUNTERS;
 
-/// The counters of a session, each at its place in the programs' map.
+/// The hardware and software counters (perf) that a session records, each at its place in the programs' map.
 #[derive(Debug, Default)]
 pub(crate) struct PlacedCounters {
     places: Vec<Counter>,
@@ -30,7 +30,7 @@ struct OpenedCounters {
     map: Option<OwnedFd>,
     /// Counters at their places; the last ones may not be opened yet.
     all: Vec<OpenedCounter>,
-    /// Index of the counter that is checked next for having stopped.
+    /// Index of the counter for which the next call of `look` checks whether it has stopped.
     asked: usize,
 }
 
@@ -63,7 +63,8 @@ impl PlacedCounters {
         &self.places
     }
 
-    /// Returns how many open files the counters need: one for each CPU, also where this process may not run.
+    /// Returns the number of open files that the counters need: one for each counter and CPU, also CPUs on which this
+    /// process may not run.
     pub(crate) fn files(&self) -> usize {
         self.places.len() * online().map_or(1, |cpus| cpus.len())
     }
@@ -158,8 +159,8 @@ impl PlacedCounters {
 }
 
 impl OpenedCounters {
-    /// Opens the counters of new CPUs, and closes those of removed ones. One counter at each call is checked for having
-    /// stopped, which interrupts each CPU.
+    /// Opens the counters of new CPUs, and closes those of removed ones. Each call also checks for one of the
+    /// counters whether it has stopped; checking all would interrupt CPUs too often.
     fn look(&mut self) {
         let Some(map) = &self.map else { return };
         self.asked = (self.asked + 1) % self.all.len().max(1);
@@ -203,7 +204,7 @@ fn put(map: BorrowedFd<'_>, at: u32, event: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Removes an entry of the map. That the entry does not exist is no error.
+/// Removes an entry of the map, if it exists.
 fn remove(map: BorrowedFd<'_>, at: u32) {
     // SAFETY: a key of the map's size, which lives longer than the call.
     let _ = unsafe { sys::bpf_map_delete_elem(map.as_raw_fd(), std::ptr::from_ref(&at).cast()) };
@@ -229,7 +230,7 @@ fn counts(event: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::io::read(event, &mut [0u8; 16])? > 0)
 }
 
-/// Returns why a CPU cannot count this, and what helps.
+/// Returns why a counter cannot be opened on a CPU, with advice.
 fn why(cpu: u32, error: &io::Error) -> Refusal {
     Refusal(match error.raw_os_error() {
         Some(libc::EBUSY) => format!(

@@ -13,16 +13,16 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use strata_model::{Base, Field, FieldClass, Integer};
 
-/// Recorded name of the event: perf's name, in a form that filters can use.
+/// Recorded name of the event for samples of CPUs: perf's name (cpu-clock), in a form that filters can use.
 pub const NAME: &str = "cpu_clock";
 
-/// The subsystem of the event.
+/// The subsystem of the event for samples of CPUs.
 pub const SYSTEM: &str = "perf";
 
 /// The highest rate of samples on each CPU \[Hz\].
 pub const RATE_MAX: u32 = 10_000;
 
-/// Fixed fields of the payload, as in `struct sample_payload`.
+/// Fields of fixed size in the payload: name, size \[byte\], whether signed, and base; as in `struct sample_payload`.
 const FIXED: [(&str, u8, bool, Base); 4] = [
     ("ip", 8, false, Base::Sixteen),
     ("period", 8, false, Base::Ten),
@@ -30,7 +30,7 @@ const FIXED: [(&str, u8, bool, Base); 4] = [
     ("pid", 4, true, Base::Ten),
 ];
 
-/// Describes the event, which is recorded of followed processes only.
+/// Describes the event for samples of CPUs. Samples are recorded only while a followed process runs.
 #[must_use]
 pub fn event(rate: u32) -> KernelEvent {
     let mut offset = 0;
@@ -54,8 +54,8 @@ pub fn event(rate: u32) -> KernelEvent {
     }
 }
 
-/// Returns the fields of the payload. `contexts` are those that all records have; stacks that are not among them are at
-/// the payload's end.
+/// Returns the fields of the payload. `contexts`: the contexts that all records have. Call stacks that are not among
+/// them follow at the end of the payload.
 pub(crate) fn fields(contexts: &Contexts) -> Vec<Field> {
     let fixed = FIXED.iter().map(|&(name, bytes, signed, base)| {
         let class = Integer { signed, base, ..Integer::unsigned(bytes) };

@@ -37,12 +37,12 @@ fn listen(_: PrintLevel, text: String) {
     });
 }
 
-/// Redirects libbpf's messages from stderr to this module. Each thread gets its own.
+/// Redirects libbpf's messages from stderr to this module, which keeps those of each thread separately.
 pub(crate) fn quiet() {
     libbpf_rs::set_print(Some((PrintLevel::Info, listen)));
 }
 
-/// Discards the messages so far.
+/// Discards the messages of libbpf that were kept so far.
 pub(crate) fn begin_listening() {
     MESSAGES.with_borrow_mut(String::clear);
 }
@@ -82,8 +82,8 @@ struct BufferSizes {
     argv_bytes: u64,
 }
 
-/// Returns the size of a value of `rings`: a stream, and room for the largest record after it \[byte\]. Contexts that
-/// are added later make a record seem longer.
+/// Returns the size of a value of the map `rings` \[byte\]: a stream's buffer, and room after it for the largest
+/// record, since the verifier needs that room.
 pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
     layout.stride_bytes + 2 * u64::from(kernel::SLACK) + u64::from(kernel::COPY_SLACK)
 }
@@ -95,7 +95,7 @@ pub(crate) fn are_rings(info: &sys::bpf_map_info, nr_cpus: u32, value_bytes: u64
         && info.map_flags & sys::BPF_F_MMAPABLE != 0
 }
 
-/// Settings and maps that all objects of one session get.
+/// The loader of a session's BPF objects, with the settings and maps that all of them share.
 #[derive(Debug)]
 pub(crate) struct Loader {
     mode: LossMode,
@@ -105,11 +105,12 @@ pub(crate) struct Loader {
     shared: HashMap<&'static str, OwnedFd>,
     tracked: Option<MapHandle>,
     counts: Option<MapHandle>,
-    /// Sizes of the map of counts: number of elements, and size of a key and a value \[byte\].
+    /// The number of elements in the map of counts, and the size of a key and of a value \[byte\]; `None` if nothing
+    /// is counted.
     count_sizes: Option<(u32, u32, u32)>,
     contexts: Contexts,
     types: Option<Types>,
-    /// The folder in which loaded objects are pinned; `None` if they are not.
+    /// The folder in which loaded objects are pinned; `None` to pin none.
     pins: Option<Arc<ChannelPins>>,
 }
 
@@ -125,7 +126,7 @@ pub(crate) unsafe fn bytes_of<T>(value: &T) -> &[u8] {
 /// Constants of one object, each with the name of its map.
 pub(crate) type Constants<'c> = [(&'static str, &'c [u8])];
 
-/// The programs of an object that are loaded, with their constants.
+/// The programs of an object that are to be loaded, with their constants.
 pub(crate) struct Wanted<'w> {
     pub(crate) programs: &'w [&'w str],
     pub(crate) constants: &'w Constants<'w>,
@@ -174,7 +175,7 @@ impl Loader {
         })
     }
 
-    /// Sets the sizes of the map of counts, for programs that count.
+    /// Sets the sizes of the map of counts, for programs that count events as `spec` says.
     pub(crate) fn count_in(&mut self, spec: &CountSpec) {
         let key = offset_of!(Key, part) + spec.keys.len() * size_of::<[u64; 2]>();
         let value = match (&spec.value, spec.spread) {
@@ -243,7 +244,7 @@ impl Loader {
         self.shared.get(name).map(AsFd::as_fd)
     }
 
-    /// Sets the only value of a shared map to zeroes.
+    /// Fills the only value of the shared map `name` with zeroes.
     pub(crate) fn clear(&self, name: &str) {
         let Some(fd) = self.shared(name) else { return };
         let info: std::io::Result<sys::bpf_map_info> = info(fd);

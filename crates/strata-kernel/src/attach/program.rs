@@ -23,8 +23,8 @@ use std::ptr::null_mut;
 /// Prefix of the names of the programs for page faults.
 const PAGE_FAULT: &[u8] = b"page_fault_";
 
-/// The map of waited_calls.bpf.h through which the kernel runs functions in tasks: it does so only while a process has the map
-/// open, or it is pinned.
+/// The map of waited_calls.bpf.h through which the kernel runs functions in tasks. The kernel does so only while a
+/// process has the map open, or the map is pinned.
 pub(crate) const AWAITED: &str = "awaited";
 
 /// The kernel event that a program is attached to.
@@ -69,7 +69,7 @@ pub(crate) struct Attached {
     _awaited: Option<OwnedFd>,
 }
 
-/// The link that keeps a program attached. When it is closed, the program is detached, unless the link is pinned.
+/// The link that keeps a program attached. Closing the link detaches the program, unless the link is pinned.
 #[derive(Debug)]
 enum AttachedBy {
     Made(Link),
@@ -115,8 +115,8 @@ impl Attached {
         self.is_iterator
     }
 
-    /// Returns how often the program was not run for an event because it was already running on that CPU, or another
-    /// program of type tp was.
+    /// Returns the number of events for which the program was not run, because it was running on that CPU already, or
+    /// another program of type tp was.
     ///
     /// The kernel enters a page fault with interrupts disabled, and the program runs before they are enabled. Only the
     /// program itself, when it walks the stack, and a profiler's NMI can cause a fault there. Such faults of tracers
@@ -271,8 +271,8 @@ fn uprobe_refusal(error: &libbpf_rs::Error, binary: &Binary, offset: u64) -> Ref
     ))
 }
 
-/// Calls `work` with CAP_SYS_ADMIN in effect, if this thread has the capability among its permitted ones. Since Linux
-/// 6.17, the kernel demands it before it writes a breakpoint into a program.
+/// Calls `work` with CAP_SYS_ADMIN in effect, if that is among this thread's permitted capabilities. Since Linux
+/// 6.17, the kernel demands CAP_SYS_ADMIN for writing a breakpoint into a program.
 fn as_admin<T>(work: impl FnOnce() -> T) -> T {
     let admin = CapabilitySet::SYS_ADMIN;
     let in_reserve =

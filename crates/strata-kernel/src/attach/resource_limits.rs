@@ -10,26 +10,26 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use strata_ring::{stream_layout, Attr};
 
-/// Number of files that a process may have open for other reasons.
+/// Number of open files that are allowed for in addition to those of attached programs.
 const OTHERS: u64 = 256;
 
 /// Number of open files for one attached program: the program, its link, and for some types one more.
 const FILES_OF_A_PROGRAM: u64 = 3;
 
-/// If fewer free descriptors than this are left, they count as used up: opening and loading an object takes some.
+/// Descriptors count as used up if fewer than this are free, since loading an object takes some for a moment.
 const SHORT: u64 = 24;
 
 /// Size of the largest map value before Linux 6.0, which is the most that kmalloc() returns \[byte\].
 const OLD_VALUE_BYTES_MAX: u64 = 4 << 20;
 
-/// Size to which sub-buffers are reduced; if that is not enough, their number is reduced \[byte\].
+/// Size below which sub-buffers are not reduced; instead, their number is reduced \[byte\].
 const SUBBUF_BYTES_KEPT: u64 = 64 << 10;
 
-/// Raised limits of this process, which are restored on drop.
+/// The limits of this process on open files and locked memory, raised as long as this value lives.
 pub(crate) struct Limits {
     before: Vec<(Resource, Rlimit)>,
-    /// Descriptors with numbers below the old limit, which are kept free for later: programs get numbers above the
-    /// limit.
+    /// Descriptors that occupy numbers below the former limit, so that programs get higher ones. They are closed
+    /// later, and the low numbers are free for others.
     low: Vec<OwnedFd>,
     /// Number of files that have to be open at the same time.
     needed: u64,
@@ -57,7 +57,7 @@ impl Limits {
         limits
     }
 
-    /// Returns `reason`, or, if a limit was reached, which one that is and what helps.
+    /// Returns `reason`, unless a limit was reached: then returns a text that names the limit and what helps.
     pub(crate) fn explain(&self, reason: Refusal) -> Refusal {
         // Whoever says the error's name or number; an object that cannot be opened says neither.
         let is_said = ["EMFILE", "(os error 24)"].iter().any(|name| reason.0.contains(name));

@@ -4,13 +4,13 @@ use crate::decide::sampling::Sampling;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use strata_abi::kernel::{Event, Sampled};
 
-/// Name of the map with the counts, one for each event of the program.
+/// Name of the map that counts, for each event of the program, what sampling has left out.
 pub(crate) const SAMPLED: &str = "sampled";
 
-/// Name of the map with the present second, and how many were recorded in it.
+/// Name of the map that has, for each event, the present second and the number of events recorded in it.
 pub(crate) const SECONDS: &str = "sampled_seconds";
 
-/// The counts of a running program, or pair of programs.
+/// The counts of what a running program, or pair of programs, has left out by sampling.
 #[derive(Debug)]
 pub(crate) struct SampleCounts {
     map: MapHandle,
@@ -28,7 +28,8 @@ impl SampleCounts {
         map.filter(|_| !sampling.is_all()).map(|map| SampleCounts { map, sampling })
     }
 
-    /// Returns how many events were left out by all CPUs. A map that cannot be read has left out none.
+    /// Returns the number of events that sampling has left out on all CPUs; 0 if the map cannot be read. `place`:
+    /// index of the event.
     pub(crate) fn left_out(&self, place: u32) -> u64 {
         let value = self.map.lookup_percpu(&place.to_ne_bytes(), MapFlags::ANY);
         let of_cpus = value.ok().flatten().unwrap_or_default();
@@ -41,7 +42,7 @@ impl SampleCounts {
     }
 }
 
-/// Returns the sampling in a program's constants.
+/// Returns the sampling that is set in a program's constants.
 pub(crate) fn sampling_of(event: &Event) -> Sampling {
     Sampling { every: event.every.max(1), at_most: event.at_most }
 }

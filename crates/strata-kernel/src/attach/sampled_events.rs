@@ -17,11 +17,11 @@ pub struct SampledEvent {
     pub event: String,
     /// The latest sampling of the event.
     pub sampling: Sampling,
-    /// Number of events that were left out, while other tests would have recorded them. A system call is one event.
+    /// Number of events that only sampling has left out. The entry and exit of a system call are one event.
     pub left_out: u64,
 }
 
-/// Events of one program, or pair of programs, by their places in its map.
+/// The sampled events of one program, or pair of programs, by their places in its map of counts.
 #[derive(Clone, Debug)]
 struct CountedEvents {
     counts: Arc<SampleCounts>,
@@ -35,14 +35,14 @@ pub struct SampledEvents(Arc<Mutex<SampledState>>);
 #[derive(Debug, Default)]
 struct SampledState {
     running: Vec<CountedEvents>,
-    /// Events of programs that were replaced by the last change. Some may have been running still.
+    /// Events of programs that the last change replaced, and that may have run a little longer.
     replaced: Vec<CountedEvents>,
-    /// Sums of programs that were replaced before.
+    /// For each event, its sampling, and the sum over programs that were replaced earlier.
     gone: BTreeMap<String, (Sampling, u64)>,
 }
 
 impl SampledEvents {
-    /// Returns the events with their counts so far, by name.
+    /// Returns the sampled events with their counts so far, sorted by name.
     #[must_use]
     pub fn read(&self) -> Vec<SampledEvent> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ impl SampledEvents {
         all.into_iter().map(event).collect()
     }
 
-    /// Returns the sums of programs that are gone or replaced, for [`SampledEvents::set_gone`].
+    /// Returns, for each event, the number left out by programs that were replaced, for [`SampledEvents::set_gone`].
     pub(crate) fn of_gone(&self) -> Vec<(String, u64)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = state.gone.clone();
@@ -62,7 +62,7 @@ impl SampledEvents {
         all.into_iter().map(|(name, (_, count))| (name, count)).collect()
     }
 
-    /// Sets the sums of programs that are gone.
+    /// Sets, for each event, the number left out by programs that no longer exist.
     pub(crate) fn set_gone(&self, before: &[(String, u64)]) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = |(name, count): &(String, u64)| (name.clone(), (Sampling::ALL, *count));

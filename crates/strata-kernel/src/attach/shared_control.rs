@@ -24,9 +24,8 @@ unsafe impl<T: Sync> Sync for MappedValue<T> {}
 impl<T> MappedValue<T> {
     /// Maps the value of the map `fd`, which messages call `name`.
     ///
-    /// # Safety
-    /// The map's value has a T, valid whatever its bytes are, and who changes it meanwhile does so only in what is
-    /// atomic of it.
+    /// # Safety The map's value must be a T that is valid with any bytes, and others may change only its atomic
+    /// parts meanwhile.
     unsafe fn new(fd: BorrowedFd<'_>, name: &str) -> Result<MappedValue<T>, Refusal> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: at a free address; the map has so many bytes, and cannot be truncated.
@@ -46,18 +45,19 @@ impl<T> Drop for MappedValue<T> {
     }
 }
 
-/// The mapped value of the map `control`, and which of its switches are taken.
+/// The mapped value of the map `control`, by which programs are switched on and off, and the switches that are in
+/// use.
 #[derive(Debug)]
 pub(crate) struct SharedControl {
     memory: MappedValue<Control>,
     taken: Mutex<Vec<bool>>,
     /// The value that is stored in a switch to turn it on.
     on: AtomicU8,
-    /// Number of the last change that replaced programs; locked while roles are changed.
+    /// Number of the last change that replaced programs. Locked while the roles of programs in a change are set.
     turns: Mutex<u64>,
 }
 
-/// Index of the switch that all programs share for which no other switch was left.
+/// Index of the switch that programs share if no switch is free for them.
 pub(crate) const OF_ALL: u32 = 0;
 
 impl SharedControl {
@@ -118,7 +118,7 @@ impl SharedControl {
         *turns
     }
 
-    /// Switches to the new programs of a change, by one store.
+    /// Switches from the replaced programs of a change to the new ones, by one store.
     pub(crate) fn turn(&self) {
         self.get().turn.store(1, Ordering::SeqCst);
     }
@@ -151,8 +151,8 @@ impl SharedControl {
     }
 }
 
-/// The switch of one program, or of one pair of programs. It can be taken for others once this value is gone, so this
-/// must outlive the programs.
+/// The switch of one program, or of one pair of programs. Dropping this value frees the switch for other programs, so
+/// the value must outlive its programs.
 #[derive(Debug)]
 pub(crate) struct Switch {
     shared: Arc<SharedControl>,
@@ -160,7 +160,7 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// Takes a free switch, which is off. If there is none, returns the one that is shared.
+    /// Takes a free switch, which is off. If none is free, returns the shared switch.
     pub(crate) fn take(shared: &Arc<SharedControl>) -> Switch {
         let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let at = taken.iter().position(|taken| !taken).unwrap_or(OF_ALL as usize);
@@ -168,8 +168,8 @@ impl Switch {
         Switch { shared: Arc::clone(shared), at: at as u32 }
     }
 
-    /// Takes the switch of a program that another process has attached, without changing it; `None` if it is taken
-    /// already.
+    /// Takes the switch with index `at`, of a program that another process has attached, without changing its
+    /// state. Returns `None` if the switch is taken already.
     pub(crate) fn retake(shared: &Arc<SharedControl>, at: u32) -> Option<Switch> {
         let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = taken.get_mut(at as usize).filter(|taken| !**taken)?;
@@ -195,12 +195,13 @@ impl Switch {
         self.shared.set_role(self.at, ON_TELLS);
     }
 
-    /// Makes the program consume announcements while it is still off, so that none is left for later.
+    /// Makes the program read the marks that [`Switch::tell`] causes while it is still off, so that no old mark is
+    /// left when it is turned on.
     pub(crate) fn wait_to_ask(&self) {
         self.shared.set_role(self.at, ON_ASKS);
     }
 
-    /// Turns the program on as a replacement, which records the events that were not announced.
+    /// Turns the program on as a replacement, which records only events that the replaced program has not marked.
     pub(crate) fn ask(&self) {
         let on = self.shared.on.load(Ordering::Relaxed) | ON_ASKS;
         if let Some(switch) = self.shared.get().on.get(self.at as usize) {
@@ -208,7 +209,7 @@ impl Switch {
         }
     }
 
-    /// Returns the role of the programs in a change that was not completed.
+    /// Returns the role of the programs in a change that was broken off.
     pub(crate) fn role(&self) -> u8 {
         let on = self.shared.get().on.get(self.at as usize);
         on.map_or(0, |on| on.load(Ordering::SeqCst) & (ON_TELLS | ON_ASKS))
@@ -231,7 +232,7 @@ pub(crate) type SyscallTable = [Syscall; SYSCALLS as usize];
 /// Number of words in a call's table entry; the last word has the call's flags.
 const WORDS: usize = size_of::<Syscall>() / 4;
 
-/// The table of a running pair of programs, in their memory.
+/// The table of system calls that a running pair of programs uses, mapped into this process.
 #[derive(Debug)]
 pub(crate) struct LiveTable(MappedValue<[[AtomicU32; WORDS]; SYSCALLS as usize]>);
 
@@ -271,7 +272,7 @@ impl LiveTable {
         }
     }
 
-    /// Clears the entries of calls that were moved to other programs.
+    /// Clears the entries of calls that are marked as moved to other programs.
     pub(crate) fn drop_moved(&self) {
         // SAFETY: as above.
         for words in unsafe { self.0 .0.as_ref() } {
@@ -282,8 +283,8 @@ impl LiveTable {
         }
     }
 
-    /// Writes the entries in which `to` differs from `from`. A call's other words are written before its flags, and
-    /// stay when it is not recorded any more, since programs read the table at the same time.
+    /// Writes the entries in which `to` differs from `from`. Programs read the table meanwhile, so a call's flags
+    /// are written last, and its other words stay when it is no longer recorded.
     pub(crate) fn change(&mut self, from: &SyscallTable, to: &SyscallTable) {
         // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
         let memory = unsafe { self.0 .0.as_ref() };

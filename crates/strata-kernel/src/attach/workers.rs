@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
 use strata_abi::kernel::{Event, SYSCALLS};
 
-/// The shared state that loading needs, and the result for each unit so far.
+/// The attaching of a plan's units: the shared state that loading needs, and the result for each unit so far.
 pub(crate) struct Attaching<'p> {
     pub(crate) shared: &'p Arc<SharedControl>,
     pub(crate) classes: &'p Classes,
@@ -30,7 +30,7 @@ pub(crate) struct Attaching<'p> {
     pub(crate) progress: &'p mut dyn FnMut(AttachProgress) -> ControlFlow<()>,
     pub(crate) running: Vec<RunningPrograms>,
     pub(crate) flow: ControlFlow<()>,
-    /// Returns whether a unit replaces a running one.
+    /// Function that returns whether a unit replaces a running one.
     asks: &'p dyn Fn(&LoadUnit) -> bool,
     done: usize,
     total: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Attaching<'p> {
 /// A unit that is to be loaded and attached.
 struct AttachJob {
     unit: LoadUnit,
-    /// The key by which the unit was requested, which differs from a fallback's own.
+    /// The key of the unit that was requested. For a fallback, that differs from the key of `unit`.
     key: ProgramKey,
     switch: Switch,
 }
@@ -48,9 +48,9 @@ struct AttachJob {
 /// The attached programs of a unit, with the memory that they share with this process.
 struct LoadedPrograms {
     attached: Vec<Attached>,
-    /// The table of system calls that they read.
+    /// The table of system calls that the programs read; `None` for other programs.
     table: Option<LiveTable>,
-    /// The counts of what they leave out of a sample.
+    /// The counts of what the programs leave out by sampling; `None` if they record all events.
     sampled: Option<Arc<SampleCounts>>,
 }
 
@@ -76,8 +76,8 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    /// Loads and attaches all units, switched off. Of a unit that the kernel refuses, nothing stays attached. `loaded`
-    /// are the objects that have created the shared maps.
+    /// Loads and attaches all units, switched off. A unit that the kernel refuses is detached as a whole. `loaded`:
+    /// objects that have created the shared maps.
     pub(crate) fn run(
         &mut self,
         loader: &mut Loader,
@@ -162,8 +162,8 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    /// Makes jobs for the fallbacks of events whose own programs were refused. Where their records have other fields,
-    /// they get other classes.
+    /// Creates the jobs for fallbacks of refused units. A fallback whose records have other fields gets an event
+    /// class of its own.
     fn fall_back(&mut self) -> Vec<AttachJob> {
         let mut jobs = Vec::new();
         for (Fallback { mut unit, fields }, key) in std::mem::take(&mut self.refused) {
@@ -224,7 +224,7 @@ impl<'p> Attaching<'p> {
         }
     }
 
-    /// Returns the events of units that the kernel refused.
+    /// Returns a problem for each event of a unit that the kernel refused.
     pub(crate) fn problems(
         running: &[RunningPrograms],
     ) -> impl Iterator<Item = UnrecordedEvent> + '_ {
@@ -262,8 +262,8 @@ fn settle(
     Ok(LoadedPrograms { attached, table: calls, sampled })
 }
 
-/// Pins everything by which another process can adopt these programs. After an error, pins may be left that are in no
-/// saved description.
+/// Pins the programs with their links and maps, so that another process can adopt them. After an error, some pins may
+/// be left that no saved description mentions.
 fn pin(
     object: &libbpf_rs::Object,
     attached: &[Attached],

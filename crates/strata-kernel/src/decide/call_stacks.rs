@@ -4,7 +4,7 @@ use crate::decide::contexts::{Contexts, STACK_COPY_BYTES, STACK_COPY_DEFAULT};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The call stacks of an event's records, from the least to the most.
+/// The call stacks that an event's records have. Later variants contain earlier ones.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -15,12 +15,12 @@ pub enum CallStacks {
     None,
     /// The stacks of the kernel and the program, the latter by frame pointers.
     FramePointers,
-    /// The same, and the program's registers with a copy of at most so many bytes of its stack. A reader unwinds the
-    /// copy by the program's unwind tables, which all compilers write.
+    /// The stacks of `FramePointers`, the program's registers, and a copy of at most this many bytes of its stack. A
+    /// reader unwinds the copy by the unwind tables that all compilers write.
     Copied(u32),
 }
 
-/// [`CallStacks`] in JSON: `true`, `false` or `{"dwarf": 8192}`.
+/// The form of [`CallStacks`] in JSON: `true`, `false` or `{"dwarf": 8192}`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum StacksJson {
@@ -63,7 +63,7 @@ pub enum CallStacksError {
         STACK_COPY_BYTES.end()
     )]
     Size {
-        /// The size as it was written.
+        /// The size as the user wrote it.
         found: String,
     },
 }
@@ -89,7 +89,7 @@ impl CallStacks {
         }
     }
 
-    /// Returns whether records can have stacks like these.
+    /// Returns whether the size of the copy of the stack, if there is one, is allowed.
     #[must_use]
     pub fn is_valid(self) -> bool {
         match self {
@@ -106,7 +106,7 @@ impl CallStacks {
         self != CallStacks::None
     }
 
-    /// Returns whether records have none of these stacks.
+    /// Returns whether records have no call stack.
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
     #[must_use]
     pub fn is_none(&self) -> bool {

@@ -17,8 +17,8 @@ enum ContextKind {
     Addresses,
 }
 
-/// All contexts but counters: name, kind, description and bit. The order is that in a record and of the bits; counters
-/// precede the stacks. The names are LTTng's where LTTng has such a context.
+/// All contexts except counters: name, kind, description and bit. They have this order in records; counters precede
+/// the stacks. The names are LTTng's where LTTng has such a context.
 const ALL: [(&str, ContextKind, &str, u32); 20] = [
     ("pid", ContextKind::Signed, "process", kernel::CONTEXT_PID),
     ("ppid", ContextKind::Signed, "its parent", kernel::CONTEXT_PPID),
@@ -64,10 +64,11 @@ const ALL: [(&str, ContextKind, &str, u32); 20] = [
 
 const STACKS: u32 = 1 << kernel::CONTEXT_STACK | 1 << kernel::CONTEXT_USER_STACK;
 
-/// The bits with the size of a copy of the program's stack. Unlike other contexts, it is always one of an event alone.
+/// The bits for the size of the copy of the program's stack. Only records of single events have this context, never
+/// all records.
 const STACK_COPY: u32 = 7 << kernel::CONTEXT_STACK_COPY;
 
-/// The fields of a copy, in their order.
+/// Names of the fields of a copy of the program's stack, in their order.
 const COPIES: [&str; 2] = ["user_registers", "user_stack"];
 
 /// The sizes that a copy of the program's stack may have \[byte\].
@@ -76,7 +77,7 @@ pub const STACK_COPY_BYTES: RangeInclusive<u32> = 2 * kernel::COPY_UNIT..=kernel
 /// The size of a copy of the program's stack if none is given \[byte\].
 pub const STACK_COPY_DEFAULT: u32 = 8192;
 
-/// The context that every record has; users may name it all the same.
+/// The context that every record has, even if the user does not name it.
 const THREAD: &str = "tid";
 
 /// Reasons why a context cannot be recorded.
@@ -91,7 +92,7 @@ pub enum ContextError {
     /// There are more counters than records have room for.
     #[error("kernel context '{name}': it is one counter more than the {} that records have room for. Ask for fewer", kernel::COUNTERS)]
     TooManyCounters {
-        /// The name as it was written.
+        /// The name of the first counter that has no room.
         name: String,
     },
 }
@@ -104,12 +105,12 @@ fn hint(name: &str) -> String {
     format!("there is none. There are tid, which each record has, {names}, and counters, as perf:cpu:page-faults")
 }
 
-/// The contexts of a session, besides the thread that each record has.
+/// A set of contexts that records have in addition to the thread, which each record has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
     /// Bits of all contexts but counters.
     bits: u32,
-    /// Counters by their places, each of which is a bit of its own.
+    /// Counters by their places in the session. Each place has a bit of its own.
     counters: BTreeMap<u32, Counter>,
 }
 
@@ -155,15 +156,15 @@ impl Contexts {
         counter_names::names()
     }
 
-    /// Returns these contexts with both call stacks added, and with the process, which the program's addresses belong
-    /// to.
+    /// Returns these contexts with both call stacks, and with the process id, without which addresses in the program
+    /// mean nothing.
     #[must_use]
     pub fn with_stacks(&self) -> Contexts {
         Contexts { bits: self.bits | 1 << kernel::CONTEXT_PID | STACKS, ..self.clone() }
     }
 
-    /// Returns these contexts with the program's registers and a copy of its stack of at most `bytes`, rounded up to one
-    /// of the sizes that there are; 0 for no copy.
+    /// Returns these contexts with the program's registers and a copy of its stack of at most `bytes`, rounded up to
+    /// a possible size; 0 for no copy.
     #[must_use]
     pub fn with_stack_copy(&self, bytes: u32) -> Contexts {
         let size = (1..=7).find(|size| kernel::COPY_UNIT << size >= bytes).unwrap_or(7);
@@ -172,7 +173,7 @@ impl Contexts {
         Contexts { bits, ..self.clone() }
     }
 
-    /// Returns the union of both sets, which are of one session.
+    /// Returns the union of both sets, which must belong to the same session.
     pub(crate) fn with(&self, others: &Contexts) -> Contexts {
         let counters = self.counters.clone().into_iter().chain(others.counters.clone());
         let copy = (self.bits & STACK_COPY).max(others.bits & STACK_COPY);
@@ -192,14 +193,14 @@ impl Contexts {
         self.counters.values()
     }
 
-    /// Returns the set with its counters at the places of the session.
+    /// Returns the set with its counters at the places that they have in the session.
     pub(crate) fn placed(&self, places: &[Counter]) -> Contexts {
         let here = |(_, one): &(u32, &Counter)| self.counters().any(|own| own == *one);
         let places = (0..).zip(places).filter(here).map(|(place, one)| (place, one.clone()));
         Contexts { bits: self.bits, counters: places.collect() }
     }
 
-    /// Makes the set that a program's bits stand for, in a session with these counters.
+    /// Creates the set from the bits that BPF programs use. `places`: the counters of the session.
     pub(crate) fn of_bits(bits: u32, places: &[Counter]) -> Contexts {
         let known = ALL.iter().fold(0, |known, (.., bit)| known | 1 << bit);
         let is_there = |place: u32| bits >> (kernel::CONTEXT_COUNTER + place) & 1 != 0;
@@ -208,7 +209,7 @@ impl Contexts {
         Contexts { bits: bits & known, counters }
     }
 
-    /// Returns the call stacks that are not in this set.
+    /// Returns a set of those call stacks that are not in this set.
     pub(crate) fn missing_stacks(&self) -> Contexts {
         Contexts { bits: STACKS & !self.bits, ..Contexts::default() }
     }
@@ -225,13 +226,13 @@ impl Contexts {
         self.bits & STACK_COPY != 0
     }
 
-    /// Returns the set as the bits that programs use.
+    /// Returns the set as the bits that BPF programs use.
     pub(crate) fn bits(&self) -> u32 {
         let places = self.counters.keys().map(|place| 1 << (kernel::CONTEXT_COUNTER + place));
         places.fold(self.bits, |bits, place| bits | place)
     }
 
-    /// Returns the bits of a record that has the contexts `own` after these.
+    /// Returns the bits for an event whose records have the contexts `own` in addition to these.
     pub(crate) fn bits_with(&self, own: &Contexts) -> u64 {
         u64::from(self.bits()) | u64::from(own.without(self).bits()) << kernel::CONTEXT_OWN
     }
@@ -248,9 +249,9 @@ impl Contexts {
         of(false).chain(self.counters().map(counter)).chain(of(true))
     }
 
-    /// Returns the fields that only one event's records have: those of the event's own context, and those that precede
-    /// its payload. Stacks are among the latter, since babeltrace2 2.0 crashes on a sequence in an event's own context;
-    /// they are last anyway.
+    /// Returns the fields that contexts add to one event's records: those in the event's own context, and those
+    /// before its payload. Stacks are among the latter, since babeltrace2 2.0 crashes on a sequence in an event's own
+    /// context.
     pub(crate) fn own_fields(&self) -> (Vec<Field>, Vec<Field>) {
         let stacks = Contexts { bits: self.bits & STACKS, ..Contexts::default() };
         let copy = COPIES.map(|name| Field::new(name, class(ContextKind::Addresses)));

@@ -42,10 +42,10 @@ pub(crate) use table::TableShape;
 /// Number of keys that a row has at most.
 pub const KEYS_MAX: usize = strata_abi::count::KEYS_MAX;
 
-/// What a row of the table is, or what is added up in it.
+/// A value of an event by which the table of counts has its rows, or which is added up in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// The name of the event; of a system call, of the call.
+    /// The name of the event, or of the system call.
     Name,
     /// The real user id of the thread.
     Uid,
@@ -57,14 +57,14 @@ pub enum Operand {
     Field(Path),
 }
 
-/// What is counted of the selected events.
+/// The request to count the selected events: the keys of rows, and the value to add up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountSpec {
     /// The keys, with the names under which the user asked for them; at most [`KEYS_MAX`].
     pub keys: Vec<(String, Operand)>,
     /// The value whose sum and extremes are kept.
     pub value: Option<(String, Operand)>,
-    /// True to count the values by powers of two, too.
+    /// True to keep a histogram of the values by powers of two, too.
     pub spread: bool,
     /// Number of rows for which the kernel reserves memory.
     pub rows_max: u32,
@@ -82,7 +82,7 @@ pub enum CountError {
         /// The name of the key or value.
         name: String,
     },
-    /// A field is in a place that programs do not read.
+    /// A field is in a place that BPF programs cannot read.
     #[error("'{name}' of event '{event}' is no key or value: {why}. Record the event, and count with `strata sql`")]
     Unsupported {
         /// The name of the key or value.
@@ -116,7 +116,7 @@ pub enum CountError {
         /// The name of the event.
         event: String,
     },
-    /// The conditions for one end of a system call are no filter by themselves.
+    /// The conditions on one end of a system call, its entry or exit, cannot be evaluated separately.
     #[error(
         "filter: its conditions for one end of '{event}' are no filter of their own: {reason}. Use a shorter filter"
     )]
@@ -126,7 +126,7 @@ pub enum CountError {
         /// The reason, from parsing them.
         reason: String,
     },
-    /// A condition needs both ends of a system call at once.
+    /// A condition needs fields of a system call's entry and of its exit at once.
     #[error(
         "filter: '{part}' asks for fields of the entry and of the exit of '{event}' at once. Join such conditions by '&&' \
          only, or record the calls"
@@ -156,7 +156,7 @@ impl CountSpec {
     }
 }
 
-/// Parses the path of a field as a filter has it.
+/// Parses the path of a field in the syntax of filters.
 fn path(text: &str) -> Result<Path, strata_filter::ParseError> {
     let filter = strata_filter::Filter::parse(&format!("has({text})"))?;
     match filter.expr() {
@@ -169,7 +169,8 @@ fn path(text: &str) -> Result<Path, strata_filter::ParseError> {
     }
 }
 
-/// Returns the least value of a bucket of [`CountValues::buckets`]; `None` for the bucket of negative values.
+/// Returns the least value that the bucket with this index counts in [`CountValues::buckets`]; `None` for the bucket
+/// of negative values.
 #[must_use]
 pub fn bucket_begin(bucket: usize) -> Option<u64> {
     match bucket {
@@ -179,7 +180,7 @@ pub fn bucket_begin(bucket: usize) -> Option<u64> {
     }
 }
 
-/// Returns the paths of all control groups that exist, by the numbers that keys have.
+/// Returns the paths of all existing control groups, by the number that stands for each in keys.
 #[must_use]
 pub fn group_paths() -> std::collections::HashMap<u64, String> {
     crate::decide::filter::cgroup::paths()

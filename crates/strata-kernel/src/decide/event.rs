@@ -5,7 +5,7 @@ use crate::discover::elf::Binary;
 use strata_abi::kernel::{Part, Syscall};
 use strata_model::{Field, Label};
 
-/// An event that can be recorded, or both ends of a system call.
+/// A kernel event that can be recorded. A system call, with its entry and exit, is one event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelEvent {
     /// The recorded name. For a system call it is the name of the call (openat): its records are `syscall_entry_openat`
@@ -21,25 +21,25 @@ pub struct KernelEvent {
     pub exit_fields: Vec<Field>,
     /// The way in which the event is recorded.
     pub probe: Probe,
-    /// True if only events of followed processes are recorded, when processes are followed.
+    /// True if a recording of selected processes has the event only for these processes.
     pub is_followed: bool,
-    /// Sources of fields that filters can test.
+    /// The places of those fields that filters can test.
     pub sources: Vec<FieldSource>,
-    /// Sources of fields that filters can test at a system call's exit.
+    /// The places of those fields that filters can test at a system call's exit.
     pub exit_sources: Vec<FieldSource>,
 }
 
 /// The way in which an event is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Probe {
-    /// The program for any tracepoint, with the event's description as constants.
+    /// By the program for any tracepoint, whose constants describe the event.
     Tracepoint {
         /// The event's number for `PERF_TYPE_TRACEPOINT`.
         id: u32,
         /// Parts of the payload; offsets are those of the kernel's `format` file.
         parts: Vec<Part>,
     },
-    /// A program written for this event, of `hot.bpf.c`.
+    /// By a program of `hot.bpf.c` that was written for this event.
     Hot {
         /// The name of the program.
         program: &'static str,
@@ -47,12 +47,12 @@ pub enum Probe {
         /// program.
         fallback: Option<Box<KernelEvent>>,
     },
-    /// A timer of each CPU.
+    /// By a timer on each CPU.
     Sample {
         /// Rate of the timer \[Hz\].
         rate: u32,
     },
-    /// A system call. One pair of programs records the entries and exits of all calls.
+    /// By the pair of programs that records the entries and exits of all system calls.
     Syscall {
         /// Index in the programs' table.
         place: u32,
@@ -60,7 +60,7 @@ pub enum Probe {
         /// are loaded.
         entry: Syscall,
     },
-    /// An instruction in a program or library.
+    /// By a uprobe at instructions in a program or library.
     Uprobe {
         binary: Binary,
         /// Offsets of the instructions in the file, at least one \[byte\].

@@ -38,7 +38,7 @@ pub enum SelectionError {
         "kernel event rules: none was given. '*' selects every event, 'syscalls' all system calls"
     )]
     None,
-    /// A rule is empty.
+    /// A rule is an empty text.
     #[error(
         "kernel event rule number {number}: it is empty. Write an event's name, or '*' for all"
     )]
@@ -89,7 +89,7 @@ pub const DEFAULT_RULES: [&str; 9] = [
     "irq_softirq_entry,irq_softirq_exit",
 ];
 
-/// The word for events that may be recorded all the time.
+/// The word for events that are few enough to be recorded all the time.
 pub const ALWAYS: &str = "always";
 
 /// The rules for which the word `always` stands: which threads run and wake others, processes, disks, page faults that
@@ -106,7 +106,7 @@ pub const ALWAYS_RULES: [&str; 6] = [
 /// Least duration of the system calls that the word `always` records \[ns\].
 pub const ALWAYS_SLOWER: u64 = 1_000_000;
 
-/// The word for what `strata analyze network` is made of.
+/// The word for the events that `strata analyze network` needs.
 pub const NETWORK: &str = "network";
 
 /// The rules for which the word `network` stands: states of connections, what their sockets send and receive, segments
@@ -118,7 +118,7 @@ pub const NETWORK_RULES: [&str; 4] = [
     "kfree_skb",
 ];
 
-/// The words that stand for rules, and these.
+/// The words that stand for several rules, each with its rules.
 const WORDS: [(&str, &[&str]); 3] =
     [(DEFAULT, &DEFAULT_RULES), (ALWAYS, &ALWAYS_RULES), (NETWORK, &NETWORK_RULES)];
 
@@ -179,19 +179,19 @@ pub struct Selected {
     pub matched: Vec<(String, u64)>,
 }
 
-/// The selected ends of a system call; of any other event both are the same.
+/// The ends of a system call, entry and exit, that rules select. For any other event, both are selected or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SyscallEnds {
     entry: bool,
     exit: bool,
 }
 
-/// The names of a system call with which a pattern is compared.
+/// The names of a system call with which a rule's pattern is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// All names, including its own.
+    /// All names, including the call's own name, such as `openat`.
     All,
-    /// The recorded names of its ends only.
+    /// Only the recorded names of its entry and exit.
     Tracepoints,
 }
 
@@ -282,8 +282,8 @@ impl SelectionRule {
         Ok(SelectionRule { text: rule(), is_exclusion, names })
     }
 
-    /// Returns with which names of system calls the rule is compared: if its pattern is one for a system's tracepoints,
-    /// only with those of tracepoints.
+    /// Returns the names of system calls with which the rule is compared. A pattern that matches tracepoints of a
+    /// subsystem is not compared with the calls' own names.
     fn reach(&self, events: &[&EventName]) -> Reach {
         let RuleNames::Any(pattern) = &self.names else { return Reach::All };
         let begin = self.text.split(['*', '?']).next().unwrap_or_default();
@@ -344,8 +344,8 @@ fn rules_of(rules: &[&str], number: usize) -> Result<Vec<SelectionRule>, Selecti
     texts.map(|text| SelectionRule::parse(text, number)).collect()
 }
 
-/// Returns the rules, with the word `default` in front of them if each excludes events: exclusions alone are from what is
-/// recorded without rules.
+/// Returns the rules. If all of them exclude events, the word `default` precedes them: the events are then excluded
+/// from the default ones.
 #[must_use]
 pub fn or_default(texts: &[String]) -> Vec<String> {
     let excludes = |rule: &str| rule.trim_start().starts_with('!');
@@ -376,8 +376,8 @@ const OTHER_WORDS: [(&str, &str); 8] = [
 const SHOWN: usize = 5;
 
 /// Suggests rules for one that matches nothing, the nearest first: those with names that contain its name, or that
-/// differ from it by few characters. Each suggestion matches something; for a rule with `!`, suggestions have one as
-/// well.
+/// differ from it by few characters. Each suggestion matches some event. Suggestions for a rule with `!` begin with
+/// `!` as well.
 pub fn similar(rule: &str, catalog: &Catalog) -> Vec<String> {
     similar_of(rule, catalog.events())
 }

@@ -10,7 +10,8 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use strata_model::{Array, Base, Element, Enumeration, Field, FieldClass, Integer, Sequence};
 
-/// Type of a payload's field, which determines the field's size; payloads have no padding.
+/// Type of a field in the payload of a frequent event. It determines the field's size, since payloads have no
+/// padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HotFieldKind {
     /// A task's name, 16 bytes.
@@ -21,16 +22,16 @@ enum HotFieldKind {
     U64,
     /// An address or flags.
     Hex,
-    /// A length and a text, possible only at the end of a payload.
+    /// A text with its length in front, possible only at the end of a payload.
     Text,
 }
 use HotFieldKind::{Comm, Hex, Text, I32, I64, U32, U64};
 
-/// An event with a program of its own, which is called like the event.
+/// A frequent event, which has a program of its own with the same name.
 struct Hot {
     system: &'static str,
     name: &'static str,
-    /// Numbers of tracepoint arguments for which the program is made.
+    /// The numbers of arguments that the tracepoint may have, for this program to fit it.
     nr_args: RangeInclusive<usize>,
     /// Recorded name and type of each field.
     fields: &'static [(&'static str, HotFieldKind)],
@@ -51,8 +52,8 @@ const fn hot(
     Hot { system, name, nr_args: RangeInclusive::new(nr_args, usize::MAX), fields }
 }
 
-/// The event of a page fault that looks for a page of a file. With a least duration its program records only those that
-/// wait for the page to be read.
+/// The event of a page fault that looks for a page of a file. With a least duration, only faults that wait for the
+/// page to be read are recorded.
 pub const MAPPED_FILE_FAULT: &str = "mm_filemap_fault";
 
 const TASK: &[(&str, HotFieldKind)] = &[("comm", Comm), ("tid", I32), ("prio", I32)];
@@ -186,8 +187,8 @@ fn arguments() -> &'static HashMap<String, usize> {
     })
 }
 
-/// Returns the number of arguments in `typedef void (*btf_trace_NAME)(void *, ...)`, without the first one, which is
-/// not the event's.
+/// Returns the number of arguments in `typedef void (*btf_trace_NAME)(void *, ...)`, without the first argument,
+/// which is not part of the event.
 fn nr_args(btf: &Btf<'_>, name: &str) -> Option<usize> {
     let typedef: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{name}"))?;
     let pointer: Ptr<'_> = typedef.referenced_type().try_into().ok()?;

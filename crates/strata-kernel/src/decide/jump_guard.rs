@@ -1,6 +1,6 @@
 //! Conditions under which a jump leaves its function, which the program of a probe tests.
 
-/// Number of words of a guard, as in `probe/kernel/uprobe.bpf.c`.
+/// Number of words in the constants of a guard, as in `probe/kernel/uprobe.bpf.c`.
 pub(crate) const WORDS: usize = 5 + 2 * RANGES_MAX;
 /// The most ranges with which a target is compared.
 pub(crate) const RANGES_MAX: usize = 4;
@@ -8,7 +8,7 @@ pub(crate) const RANGES_MAX: usize = 4;
 /// The condition under which a jump leaves its function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// The jump is taken: the lowest 4 bits of the instruction's code are the condition.
+    /// A conditional jump is taken. Its condition is given by the lowest 4 bits of the instruction's code.
     Condition(u8),
     /// The target of the jump is in none of these ranges.
     Target {

@@ -46,7 +46,7 @@ use strata_abi::kernel::{
 };
 use strata_model::{limits, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
 
-/// An object to load, with its programs.
+/// A BPF object to load, with the programs and constants for one event or group of system calls.
 pub(crate) struct LoadUnit {
     pub(crate) object: Object,
     pub(crate) programs: Vec<&'static str>,
@@ -64,7 +64,7 @@ pub(crate) struct LoadUnit {
 /// Another unit that records the same event.
 pub(crate) struct Fallback {
     pub(crate) unit: LoadUnit,
-    /// Fields of its records, which differ from those of the refused unit; `None` if they are the same.
+    /// The fields of this unit's records, if they differ from those of the refused unit; `None` if they are the same.
     pub(crate) fields: Option<FallbackFields>,
 }
 
@@ -75,11 +75,11 @@ pub(crate) struct FallbackFields {
     pub(crate) payload: Vec<Field>,
 }
 
-/// Constants of a program besides `event`.
+/// Constants of a program in addition to those about the event.
 #[derive(Clone)]
 pub(crate) enum Constant {
     None,
-    /// Constants that describe a payload, as far as it does not depend on the event's data.
+    /// Constants about the payload, as far as that is the same in each record.
     Payload {
         /// Size of the fixed fields \[byte\].
         fixed: u32,
@@ -91,20 +91,20 @@ pub(crate) enum Constant {
     Syscalls(Box<SyscallTable>, Box<PairAbilities>),
 }
 
-/// The abilities of a pair of programs for system calls, whichever calls are in its table.
+/// The abilities of a pair of programs for system calls, which do not depend on the calls in its table.
 #[derive(Clone, Debug)]
 pub(crate) struct PairAbilities {
-    /// Contexts of its records besides the thread; see [`Event::contexts`].
+    /// Contexts of the pair's records in addition to the thread; see [`Event::contexts`].
     pub(crate) contexts: u64,
     pub(crate) entry: Compiled,
     pub(crate) exit: Compiled,
     pub(crate) has_entry: bool,
     pub(crate) has_exit: bool,
-    /// True if calls may have [`CALL_MEMORY`].
+    /// True if calls in the table may have the flag [`CALL_MEMORY`].
     pub(crate) reads_again: bool,
     /// Least duration of a recorded call; see [`SelectedEvent::slower`].
     pub(crate) slower: u64,
-    /// True for calls that waited; see [`SelectedEvent::waited`].
+    /// True if only calls that waited are recorded; see [`SelectedEvent::waited`].
     pub(crate) waited: bool,
     /// The share of the calls that is recorded.
     pub(crate) sampling: Sampling,
@@ -112,14 +112,14 @@ pub(crate) struct PairAbilities {
 
 /// The plan of everything that is recorded.
 pub(crate) struct KernelPlan {
-    /// Units with their programs, also those that run already.
+    /// All units with their programs, including those that run already.
     pub(crate) units: Vec<LoadUnit>,
     /// For each running pair of programs: its new table, and the names that it records.
     pub(crate) tables: Vec<(Box<SyscallTable>, Vec<String>)>,
-    /// All classes: those that were known, then new ones.
+    /// All event classes: first those that were known before, then new ones.
     pub(crate) classes: Vec<EventClass>,
     pub(crate) problems: Vec<UnrecordedEvent>,
-    /// What the values of keys are, if events are counted.
+    /// The kinds of the keys and of the value, if events are counted.
     pub(crate) kinds: CountKinds,
 }
 
@@ -127,17 +127,17 @@ pub(crate) struct KernelPlan {
 pub(crate) struct PlanOptions<'a> {
     /// Contexts that all records have.
     pub(crate) contexts: &'a Contexts,
-    /// Treatment of control groups in filters that do not exist.
+    /// The treatment of control groups that filters name and that do not exist.
     pub(crate) groups: Groups,
-    /// What is counted; `None` if events are recorded.
+    /// The request to count events; `None` to record them.
     pub(crate) count: Option<&'a CountSpec>,
 }
 
 /// System calls with the same filters, which one pair of programs records.
 struct SyscallGroup {
-    /// Contexts of its records besides the thread; see [`Event::contexts`].
+    /// Contexts of the group's records in addition to the thread; see [`Event::contexts`].
     contexts: u64,
-    /// Contexts that only records of this group have; not set for a running group, which does not need them.
+    /// Contexts that only the records of this group have. Not set for a running group.
     own: Contexts,
     entry: Compiled,
     exit: Compiled,
@@ -147,18 +147,18 @@ struct SyscallGroup {
     has_exit: bool,
     /// Least duration of a recorded call; see [`SelectedEvent::slower`].
     slower: u64,
-    /// True for calls that waited; see [`SelectedEvent::waited`].
+    /// True if only calls that waited are recorded; see [`SelectedEvent::waited`].
     waited: bool,
     /// The share of the calls that is recorded.
     sampling: Sampling,
-    /// `Some` for a group whose programs run already, so that its abilities cannot change; true if they can read memory
-    /// again.
+    /// `Some` for a group whose programs run already, so that its abilities cannot change. True if these programs can
+    /// read memory again.
     running: Option<bool>,
     /// Constants of programs that count.
     count: Option<Box<Count>>,
 }
 
-/// What is counted, and what the keys have been so far.
+/// The request to count, and the kinds of the keys in the events so far.
 struct Counting<'a> {
     spec: &'a CountSpec,
     kinds: KeyKinds,
@@ -173,12 +173,12 @@ struct Planner<'a> {
     problems: Vec<UnrecordedEvent>,
     /// Contexts that all records have.
     contexts: Contexts,
-    /// Treatment of control groups in filters that do not exist.
+    /// The treatment of control groups that filters name and that do not exist.
     filter_groups: Groups,
     counting: Option<Counting<'a>>,
 }
 
-/// Makes a stream's class without events.
+/// Creates the class of the kernel's streams, without any event.
 pub(crate) fn stream_class(contexts: &Contexts) -> StreamClass {
     let tid = Field { name: "tid".into(), class: FieldClass::Integer(Integer::signed(4)) };
     StreamClass {
@@ -190,8 +190,8 @@ pub(crate) fn stream_class(contexts: &Contexts) -> StreamClass {
     }
 }
 
-/// Plans the recording of `events`. `classes` are the known classes; pairs of programs with the given tables run
-/// already.
+/// Plans the recording of `events`. `classes`: the event classes known so far. The tables are those of the pairs
+/// of programs that run already.
 ///
 /// # Errors
 /// [`Error::Filter`], [`Error::TooManyEvents`].
@@ -269,7 +269,8 @@ fn tests(compiled: &Compiled) -> Filter {
 }
 
 impl LoadUnit {
-    /// Notes that values may be negative, since those of some event may: all programs share one table.
+    /// Marks the value as possibly negative in all programs, if it is in one event, since all programs share one
+    /// table.
     fn count_signed(&mut self) {
         if let Some(count) = &mut self.count {
             count.flags |= count::SIGNED;
@@ -279,7 +280,7 @@ impl LoadUnit {
         }
     }
 
-    /// Returns the unit of calls that waited, which this one records wherever the kernel refuses it.
+    /// Returns the unit that records only calls that waited. This unit is its fallback, if the kernel refuses it.
     fn of_waited_calls(self) -> LoadUnit {
         LoadUnit {
             object: Object::SyscallsWaited,
@@ -324,7 +325,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Adds a group of running programs, with no call yet that has to be recorded.
+    /// Adds a group for a running pair of programs. None of its calls is requested yet.
     fn add_running(&mut self, table: &SyscallTable, held: &PairAbilities) {
         let PairAbilities {
             contexts,
@@ -508,7 +509,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Adds a system call that is counted: at its entry, or with what its entry has noted when it returns.
+    /// Adds a system call that is counted at its entry, or at its return if the count needs values of the exit.
     fn add_counted_call(
         &mut self,
         selected: SelectedEvent,
@@ -564,7 +565,8 @@ impl<'a> Planner<'a> {
         id_of(&mut self.classes, name, context, fields)
     }
 
-    /// Returns the id of the first of three consecutive classes for memory that system calls read again.
+    /// Returns the id of the first of three consecutive event classes. They are for memory that is read again when a
+    /// system call returns.
     fn again_id(&mut self, own: &Contexts) -> u32 {
         syscalls::again_classes().map(|(name, fields)| self.class(name, own, fields))[0]
     }
@@ -667,13 +669,13 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Returns a least duration \[ns\] as programs have it \[us\].
+/// Converts a least duration from nanoseconds to microseconds, which programs use.
 fn microseconds(slower: u64) -> u32 {
     u32::try_from(slower.div_ceil(1000)).unwrap_or(u32::MAX).min(kernel::SLOWER_NONE - 1)
 }
 
-/// Sets the share of the event that is recorded. The samples are taken where the tests of the filter are made: an event without
-/// any gets one that every event passes.
+/// Sets the share of the event that is recorded. Programs take samples where they test the filter, so an event
+/// without a filter gets a test that always passes.
 fn set_sampling(event: &mut Event, sampling: Sampling) {
     if sampling.is_all() {
         return;
@@ -703,13 +705,13 @@ fn reads_user_memory(event: &Event) -> bool {
     parts.any(|part| kinds.contains(&part.kind) && !is_stack_top(part))
 }
 
-/// Returns whether there are counters among the contexts: a program that may sleep cannot read them.
+/// Returns whether the contexts have counters, which sleepable programs cannot read.
 fn has_counters(contexts: u64) -> bool {
     let counters = ((1 << kernel::COUNTERS) - 1) << kernel::CONTEXT_COUNTER;
     (contexts | contexts >> kernel::CONTEXT_OWN) & counters != 0
 }
 
-/// Returns the places in the table to which no known system call belongs.
+/// Returns the places in the table of system calls that no known call has.
 pub(crate) fn unknown_places() -> Vec<u32> {
     let all = syscalls::table().iter().chain(syscalls::compat::table());
     let known: Vec<u32> = all.map(|call| call.place()).collect();
@@ -745,8 +747,8 @@ impl SyscallGroup {
         }
     }
 
-    /// Returns whether the call can join the group. An end that is not recorded fits into any group that is not loaded
-    /// yet.
+    /// Returns whether the call can join the group: its filters must be the same. An end that is not recorded fits
+    /// into any group that is not loaded yet.
     fn fits(&self, call: &Syscall, entry: &Compiled, exit: &Compiled) -> bool {
         let fits = |one: &Compiled, own: &Compiled, has: bool| {
             *one == Compiled::Never || one == own && has || !has && self.running.is_none()

@@ -49,8 +49,8 @@ impl Classes {
     }
 }
 
-/// Returns the id of the class in `events`, which is added if it is new. Several places of the same event share a
-/// class.
+/// Returns the id of the class in `events`, which is added if it is new. Probes at several places that record the
+/// same event share a class.
 pub(crate) fn id_of(
     events: &mut Vec<EventClass>,
     name: &str,

@@ -1,11 +1,11 @@
 //! Samples of an event: the share of its records that is written.
 
-/// The share of an event's records that is written. What is left out is counted.
+/// The share of an event's records that is written. Programs count what they leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// One of so many events of a CPU is recorded, the first of them; 1 records all.
+    /// Of each `every` events on a CPU, the first one is recorded; 1 records all.
     pub every: u32,
-    /// So many events are recorded in each second of the machine's clock; 0 records all.
+    /// The most events that are recorded in each second; 0 for no limit.
     pub at_most: u32,
 }
 
@@ -19,7 +19,8 @@ impl Sampling {
         self.every <= 1 && self.at_most == 0
     }
 
-    /// Returns the sampling of an event that two rules select. No rule leaves out what the other one would record.
+    /// Returns the sampling of an event that two rules select. It leaves out nothing that one of the rules alone
+    /// would record.
     #[must_use]
     pub fn of_either(self, other: Sampling) -> Sampling {
         let at_most = match (self.at_most, other.at_most) {

@@ -4,7 +4,7 @@ use crate::decide::contexts::Contexts;
 use crate::decide::event::KernelEvent;
 use crate::decide::sampling::Sampling;
 
-/// An event, and which of its records are wanted.
+/// An event, and the selection of its records.
 #[derive(Clone, Debug)]
 pub struct SelectedEvent {
     pub event: KernelEvent,
@@ -18,8 +18,8 @@ pub struct SelectedEvent {
     pub exit_filter: Option<strata_filter::Filter>,
     /// Least duration of a system call of which both ends are recorded, in whole microseconds \[ns\]; 0 records all.
     pub slower: u64,
-    /// True if calls shorter than `slower` cost too much to look at: then only calls that waited are recorded, where the
-    /// kernel can tell. Of no meaning without `slower`.
+    /// True to record only calls that waited, if the kernel can tell, because looking at each short call costs too
+    /// much. Meaningless without `slower`.
     pub waited: bool,
     /// The share of the event's records that is written; of a system call, of both ends together.
     pub sampling: Sampling,
@@ -28,12 +28,12 @@ pub struct SelectedEvent {
 }
 
 impl SelectedEvent {
-    /// Returns whether both ends of a system call are recorded when it returns, or none of them.
+    /// Returns whether it is decided only at the return of a system call whether both its ends are recorded.
     pub(crate) fn is_recorded_at_exit(&self) -> bool {
         self.slower > 0 || !self.sampling.is_all()
     }
 
-    /// Selects all records of an event, with the contexts that all events have. What differs is written beside it:
+    /// Selects all records of an event, with the contexts that all events have. Callers change single fields:
     ///
     /// ```text
     /// SelectedEvent { exit: false, filter, ..SelectedEvent::all_records(event) }

@@ -144,21 +144,24 @@ impl Wanted {
         self.selecting().all(|rule| of(rule) == first).then_some(first)
     }
 
-    /// Returns whether the request has tracked processes, or contexts other than the one that every record has.
+    /// Returns whether the request has more than rules: tracked processes, or contexts in addition to the one that
+    /// every record has.
     pub(crate) fn is_more_than_rules(&self) -> bool {
         self.contexts.iter().any(|name| name != "vtid") || self.tracked != Tracked::default()
     }
 }
 
-/// Environment variables and descriptors that a command must inherit to be recorded from its first instruction.
+/// The environment variables and descriptors that a command must inherit to be recorded from its first instruction
+/// on.
 #[derive(Debug, Default)]
 pub(crate) struct Inheritance<'l> {
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) keep_open: Vec<BorrowedFd<'l>>,
 }
 
-/// A layer: prepared, started, run in threads of its own, stopped, joined and ended; each once, in this order. What only a
-/// layer of processes can do is a capability, [`ProcessLayer`].
+/// A layer of a session, such as that of programs or that of the kernel. It is prepared, started, run in threads of
+/// its own, stopped, joined and ended; each once, in this order. Abilities that only some layers have are in
+/// [`ProcessLayer`].
 pub(crate) trait Layer {
     /// Returns the rights that the layer's threads need while they run.
     fn rights(&self) -> Work;
@@ -171,7 +174,7 @@ pub(crate) trait Layer {
     /// Starts to record. Called on the thread that starts the command.
     fn start(&mut self);
 
-    /// Returns the additional abilities of a layer that knows each process which it records.
+    /// Returns the additional abilities of a layer that knows each process it records; `None` for other layers.
     fn processes(&mut self) -> Option<&mut dyn ProcessLayer> {
         None
     }
@@ -179,7 +182,7 @@ pub(crate) trait Layer {
     /// Notifies the layer that the command was started, or with `None` that there is no command.
     fn begun(&mut self, _command: Option<&Running>) {}
 
-    /// Starts the thread that moves recorded packets.
+    /// Starts the thread that moves recorded packets from the buffers to the output.
     fn run(&mut self);
 
     /// Returns whether one of the layer's threads has ended unexpectedly.
@@ -193,15 +196,15 @@ pub(crate) trait Layer {
     /// sessions that write continuously.
     fn rotate(&self) -> Cut;
 
-    /// Records what `wanted` requests, from now on and instead of the former request. Events selected before and after
-    /// are recorded without gap or duplicate. If the change fails, the former request stays. If the layer is paused,
-    /// the change takes effect when it resumes.
+    /// Records what `wanted` requests, from now on and instead of the former request. Events that both requests
+    /// select are recorded without gap or duplicate. If the change fails, the former request stays. If the layer is
+    /// paused, the change takes effect when it resumes.
     ///
     /// # Errors
     /// The error of the system, or a mistake in a rule.
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError>;
 
-    /// Pauses or resumes recording. Packets recorded before are still moved.
+    /// Pauses or resumes recording. Packets that were recorded before are still written.
     fn set_paused(&mut self, _is_paused: bool) {}
 
     /// Does periodic work: updates which processes are tracked by name. Returns recorded programs that have ended since
@@ -218,20 +221,20 @@ pub(crate) trait Layer {
     /// Stops recording. Recorded packets are still being moved.
     fn stop(&mut self);
 
-    /// Waits until all packets are moved. Called after the session was told to stop.
+    /// Waits until all packets are taken from the buffers. Called after the session was told to stop.
     fn join(&mut self);
 
     /// Ends the layer and returns its report.
     fn end(self: Box<Self>) -> LayerEnd;
 }
 
-/// Capability of a layer that knows each process which it records, and so when all that were named by number have ended
-/// ([`Shared::is_nobody_left`]).
+/// The abilities of a layer that knows each process it records. Such a layer notices when all processes that the user
+/// named by process id have ended ([`Shared::is_nobody_left`]).
 pub(crate) trait ProcessLayer {
     /// Returns what the command must inherit, if there is a command.
     fn inheritance(&self) -> Inheritance<'_>;
 
-    /// Admits processes that exist already, unless `tell` breaks.
+    /// Begins to record processes that exist already, until `tell` returns `Break`.
     fn admit(&mut self, tell: &mut Tell<'_>);
 }
 
@@ -282,7 +285,8 @@ pub(crate) struct LayerEnd {
     pub(crate) not_reached: Vec<NotReached>,
     /// Processes for which it is not known whether they belong to the recording.
     pub(crate) hidden: Vec<NotReached>,
-    /// Processes that have outlived the command and are no longer recorded.
+    /// Processes that still held the command's socket at the end: they have outlived the command and are no longer
+    /// recorded.
     pub(crate) holders: Vec<String>,
     /// See [`crate::report::Report::of_lttng`].
     pub(crate) of_lttng: Vec<String>,

@@ -6,7 +6,8 @@ use std::io;
 
 use crate::error::SessionError;
 
-/// The least limit on memory with which to begin: if a thread cannot get a stack, the program would end \[byte\].
+/// The least memory that must be available at the begin \[byte\]. With less, a thread might get no stack, which would
+/// end the program.
 const MEMORY_MIN: usize = 32 << 20;
 
 /// Checks that there is enough memory for a session to begin.

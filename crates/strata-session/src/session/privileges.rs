@@ -7,21 +7,21 @@ use rustix::thread::{
 /// The work of a thread while the session records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// All work: the thread creates the other threads.
+    /// All work, for the thread that creates the other threads.
     Everything,
-    /// Waits for the command and for signals, ends the kernel's layer.
+    /// Waiting for the command and for signals, and ending the kernel's layer.
     Watch,
-    /// Examines processes and enables or disables their tracepoints.
+    /// Examining processes, and enabling or disabling their tracepoints.
     Applications,
-    /// Takes packets and writes them to files.
+    /// Taking packets from buffers and writing them to files.
     Files,
-    /// Moves the kernel's packets and writes them.
+    /// Taking the kernel's packets and writing them.
     Kernel,
-    /// Receives reports of mapped code, also for CPUs that come online later.
+    /// Receiving reports of mapped code, also for CPUs that come online later.
     Code,
-    /// Reads the names of code that processes generate, in files of theirs.
+    /// Reading the names of code that processes generate, from files that they write.
     Names,
-    /// Writes messages for the user.
+    /// Writing messages for the user.
     Talk,
 }
 
@@ -36,8 +36,8 @@ const PROCESSES: CapabilitySet =
 const PROGRAMS: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 impl Work {
-    /// Returns the capabilities that the work needs. `is_old`: true for kernels that use one capability for many
-    /// purposes.
+    /// Returns the capabilities that the work needs. `is_old`: true for kernels that demand CAP_SYS_ADMIN for
+    /// BPF and for perf events.
     fn needs(self, is_old: bool) -> CapabilitySet {
         let admin = if is_old { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
         // /proc/PID/map_files
@@ -71,8 +71,8 @@ pub(crate) fn keep_for(work: Work) {
     keep(work, CapabilitySet::empty());
 }
 
-/// Gives up capabilities like [`keep_for`], for a persistent session: it creates layers later, and keeps a reserve that
-/// probes of programs need while they are attached.
+/// Gives up capabilities like [`keep_for`], for a persistent session: which creates layers later. Capabilities for
+/// attaching probes to programs stay in reserve.
 pub(crate) fn keep_for_later() {
     keep(Work::Everything, CapabilitySet::SYS_ADMIN);
 }

@@ -6,8 +6,8 @@ use crate::session::detach_later::Detaching;
 /// A recording that has ended.
 #[derive(Debug)]
 pub struct Recording {
-    /// The report of the recording.
+    /// The final report of the recording.
     pub report: Report,
-    /// Work that its layers have left to other processes.
+    /// The detaching of BPF programs, which the recording has left to another process.
     pub detaching: Detaching,
 }

@@ -28,7 +28,7 @@ use crate::session::stop::Stop;
 /// The longest wait for a relay at the start of a recording that a command begins.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What to do if no relay answers.
+/// Advice for the user if no relay answers, as the end of a message.
 const BEGIN_RELAY: &str = ". On that host: strata relayd --listen ADDRESS --output DIR";
 
 /// The state of the connection to a relay, in a session's status.
@@ -48,12 +48,11 @@ pub struct RemoteStatus {
     pub waiting_messages: u64,
     /// Size of these messages \[byte\].
     pub waiting_bytes: u64,
-    /// How much of that is in the spool on the disk \[byte\].
+    /// The part of `waiting_bytes` that is in the spool on the disk \[byte\].
     pub spooled_bytes: u64,
-    /// Number of event records that the relay has discarded, since this host's recordings there have as many bytes as they
-    /// may have.
+    /// Number of event records that the relay has discarded because this host's share of its space is used up.
     pub quota_discarded: u64,
-    /// True if it discards what is sent now.
+    /// True if the relay discards what is sent now, because this host's share of its space is used up.
     pub is_over_quota: bool,
 }
 
@@ -75,7 +74,8 @@ impl RemoteStatus {
     }
 }
 
-/// Describes a recording of this machine, for a relay. `host`: name of this machine there, if it is not its own name.
+/// Describes a recording of this machine, for a relay. `host`: the name that this machine has at the relay; `None`
+/// for its hostname.
 ///
 /// # Errors
 /// The error of the system.
@@ -99,7 +99,7 @@ fn spool_problem(why: Option<String>) -> Option<String> {
     why.map(|why| format!("the spool cannot be written: {why}"))
 }
 
-/// Returns a function that tells whether the user has requested a stop since this call.
+/// Returns a function that returns whether the user has requested another stop since this call.
 pub(crate) fn next_request(stop: &Stop) -> IsOver {
     let (stop, asked) = (stop.clone(), stop.requests());
     Box::new(move || stop.requests() > asked)
@@ -109,9 +109,9 @@ pub(crate) fn next_request(stop: &Stop) -> IsOver {
 pub(crate) struct RemoteTrace {
     parts: Arc<Mutex<RelayParts>>,
     name: String,
-    /// The reported state: whether the relay was connected, and the number of breaks.
+    /// The connection's state that was reported last: whether the relay was connected, and the number of breaks.
     told: RefCell<(bool, u64)>,
-    /// True if it was reported that the relay discards what is sent.
+    /// True once the user was told that the relay discards what is sent.
     told_full: Cell<bool>,
     has_spool: bool,
 }
@@ -175,29 +175,30 @@ impl RemoteTrace {
         })
     }
 
-    /// Returns the recordings that the trace is sent as.
+    /// Returns the recordings at the relay into which the trace is split.
     pub(crate) fn parts(&self) -> Arc<Mutex<RelayParts>> {
         Arc::clone(&self.parts)
     }
 
-    /// Returns the links of the recordings of which the relay does not have all.
+    /// Returns the links of the recordings that the relay does not have completely.
     fn links(&self) -> Vec<Arc<Link>> {
         lock(&self.parts).links()
     }
 
-    /// Returns those of them over which something is to be sent.
+    /// Returns the links of the recordings that were begun at the relay, or wait for their turn there.
     fn started_links(&self) -> Vec<Arc<Link>> {
         lock(&self.parts).started_links()
     }
 
-    /// Returns the look at each link, and how often others broke that are done with, and how long there was none.
+    /// Returns the state of each link. Also returns the number of broken connections, and the time without a
+    /// connection, of recordings that the relay has completely.
     fn looks(&self) -> (Vec<LinkLook>, (u64, Duration)) {
         let parts = lock(&self.parts);
         (parts.started_links().iter().map(|link| link.look()).collect(), parts.broken())
     }
 
-    /// Returns the number of event records that the relay has discarded for want of this host's share of its space, and
-    /// whether it discards what is sent now.
+    /// Returns the number of event records that the relay has discarded because this host's share of its space was
+    /// used up, and whether it discards records now.
     pub(crate) fn quota(&self) -> (u64, bool) {
         let parts = lock(&self.parts);
         let looks: Vec<_> = parts.started_links().iter().map(|link| link.look().quota).collect();
@@ -205,7 +206,7 @@ impl RemoteTrace {
         (records, looks.iter().any(|one| one.is_full))
     }
 
-    /// Returns why nothing more is sent at all.
+    /// Returns why the relay gets nothing more; `None` if it does.
     fn failure(&self) -> Option<String> {
         self.links().iter().find_map(|link| link.failure())
     }
@@ -231,7 +232,7 @@ impl RemoteTrace {
         }
     }
 
-    /// Returns how many more bytes can wait for the relay, and how many can wait at most \[byte\].
+    /// Returns the free space in the queue of messages to the relay, and the size of that queue \[byte\].
     pub(crate) fn room(&self) -> Option<(u64, u64)> {
         self.links().iter().map(|link| link.room()).min()
     }
@@ -241,7 +242,7 @@ impl RemoteTrace {
         &self.name
     }
 
-    /// Notifies about changes of the connection. If the relay refuses the recording, the session fails.
+    /// Notifies the user about changes of the connection. If the relay refuses the recording, the session fails.
     pub(crate) fn look(&self, shared: &Shared, notify: &mut dyn FnMut(Notice)) {
         if let Some(why) = self.failure() {
             return shared.fail(format!("the relay {}: {why}", self.name));
@@ -277,7 +278,7 @@ impl RemoteTrace {
         told.1 = looks.iter().map(|look| look.breaks).fold(0, u64::saturating_add);
     }
 
-    /// Returns where messages wait, for people.
+    /// Returns a text for the user that says where messages wait for the relay.
     fn places(&self) -> &'static str {
         if self.has_spool {
             "memory, in the spool"
@@ -298,18 +299,18 @@ impl RemoteTrace {
         }
     }
 
-    /// Returns how far the relay has acknowledged what is sent.
+    /// Returns a handle to the number of messages that the relay has acknowledged.
     pub(crate) fn sent(&self) -> SentSoFar {
         SentSoFar(self.links())
     }
 
-    /// Prepares the end of the recording: from now on a write waits until the relay takes it, instead of discarding,
-    /// unless the user requests a stop once more.
+    /// Prepares the end of the recording. From now on a write waits until the relay takes the data, instead of
+    /// discarding them. Another request to stop ends the waiting.
     pub(crate) fn begin_end(&self, stop: &Stop) {
         self.links().iter().for_each(|link| link.begin_end(next_request(stop)));
     }
 
-    /// Returns a remark about interruptions of the connection, for the end.
+    /// Returns the remark for the final report about interruptions of the connection; `None` if there were none.
     pub(crate) fn remark(&self) -> Option<String> {
         let (looks, (breaks, away)) = self.looks();
         let breaks = looks.iter().fold(breaks, |sum, look| sum.saturating_add(look.breaks));

@@ -37,7 +37,7 @@ use crate::session::stop::Stop;
 use crate::session::wait_for_end::Watch;
 use crate::session::Session;
 
-/// The resources of a session, before anything runs.
+/// The resources of a session that exist before anything is recorded: output, relay, limits.
 pub(crate) struct Resources {
     pub(crate) context: Arc<Context>,
     /// The output folder; `None` for a session that writes only snapshots.
@@ -46,7 +46,8 @@ pub(crate) struct Resources {
     pub(crate) has_guests: bool,
     /// True if the trace is sent to another machine as it is recorded.
     pub(crate) is_relayed: bool,
-    /// Limits on the data that a persistent session keeps.
+    /// The data of a persistent session that are limited, such as old chunks and snapshots; `None` for other
+    /// sessions.
     pub(crate) leavings: Option<Arc<Leavings>>,
     /// The space that must stay free on each disk.
     pub(crate) min_free: MinFree,
@@ -58,7 +59,7 @@ pub(crate) struct Resources {
     pub(crate) snapshot_to: Option<Destination>,
 }
 
-/// The output of a session that writes nothing itself.
+/// The output of a session that writes nothing continuously; opening a trace in it is an error.
 struct NoOutput;
 
 impl Output for NoOutput {
@@ -74,8 +75,8 @@ impl Output for NoOutput {
 }
 
 impl Resources {
-    /// Creates the resources: the folder that the options name, if anything is written, and the memory budget. With
-    /// `relay`, traces are sent there, and there is no folder.
+    /// Creates the resources: the output folder, if the session writes one, and the memory budget. With `relay`,
+    /// traces are sent to that relay, and no folder is created.
     ///
     /// # Errors
     /// The folder cannot be created or used, or the system refused something. Nothing is left behind.
@@ -198,8 +199,8 @@ impl Resources {
         )));
     }
 
-    /// Removes the oldest data of the session that exceed the limits, including snapshots of triggers in `folders`. The
-    /// work is done in another thread.
+    /// Removes in another thread the oldest data of the session that exceed the limits. `folders`: where triggers
+    /// save snapshots.
     pub(crate) fn bound_leavings(&self, folders: &[PathBuf]) {
         let Some(leavings) = &self.leavings else { return };
         folders.iter().for_each(|folder| leavings.look_in(folder, Made::OfTrigger));
@@ -237,14 +238,15 @@ impl Resources {
         }
     }
 
-    /// Rotates the trace by these conditions from now on.
+    /// Sets the conditions on which the trace is rotated from now on.
     pub(crate) fn set_rotation(&self, rotation: Rotation) {
         if let Some(rotations) = &self.rotations {
             rotations.borrow_mut().set(rotation, self.context.shared.time().now());
         }
     }
 
-    /// Removes what was recorded so far: the present chunk of a trace, or what the buffers hold of a flight recorder.
+    /// Removes what was recorded so far: the present chunk of a trace, or the records in the buffers of a flight
+    /// recorder.
     pub(crate) fn clear(&self, reply: Sender<Result<Rotated, String>>) {
         match &self.rotations {
             _ if self.is_relayed => {
@@ -294,7 +296,7 @@ impl Resources {
         self.rotations.as_ref().is_some_and(|rotations| rotations.borrow().is_early())
     }
 
-    /// Pauses writing while the memory of a trace held in memory is full. `size`: limit on that memory \[byte\].
+    /// Pauses writing while the memory is full in which a trace is held. `size`: limit on that memory \[byte\].
     /// Returns whether it has just become full.
     pub(crate) fn look_at_room(&self, size: u64) -> bool {
         let Some(rotations) = &self.rotations else { return false };
@@ -316,7 +318,7 @@ impl Resources {
         LowSpace::of(lock(self.folder.as_ref()?).free(), self.min_free)
     }
 
-    /// Returns the folder of the session's traces, as it was named.
+    /// Returns the path of the session's output folder, as the user wrote it.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| lock(folder).path().to_owned())
     }
@@ -339,8 +341,8 @@ impl Resources {
         rotations.borrow().chunks(&self.context.shared)
     }
 
-    /// Waits until all requested snapshots are written, and the previous chunk is completed. Snapshots that wait for a relay
-    /// are given up if the user requests a stop once more.
+    /// Waits until all requested snapshots are written, and the previous chunk is completed. Another request to stop
+    /// gives up the snapshots that wait for a relay.
     pub(crate) fn finish_writing(&self, stop: &Stop, notify: &mut dyn FnMut(Notice)) {
         self.snapshots.borrow_mut().join(&self.context.shared, stop);
         let Some(rotations) = &self.rotations else { return };
@@ -352,8 +354,8 @@ impl Resources {
         self.snapshots.borrow().saved()
     }
 
-    /// Returns the final report, combined from those of the layers, the processes that do not exist, and the report on
-    /// a layer that could not be created.
+    /// Returns the final report. It combines the reports of the layers, the processes that do not exist, and the
+    /// report on a layer that could not be created.
     pub(crate) fn report(
         &self,
         options: &Options,
@@ -482,13 +484,14 @@ impl Resources {
         self.remote.as_ref().map(RemoteTrace::status).or_else(of_snapshots)
     }
 
-    /// Returns how far a relay has acknowledged the trace, if it goes to one.
+    /// Returns a handle to the number of messages that the relay has acknowledged; `None` if the trace is not sent to
+    /// a relay.
     pub(crate) fn sent(&self) -> Option<SentSoFar> {
         self.remote.as_ref().map(RemoteTrace::sent)
     }
 
-    /// Prepares the end of the recording: from now on a write waits until the relay takes it, instead of discarding, as
-    /// long as the relay accepts data.
+    /// Prepares the end of the recording. From now on a write waits until the relay takes the data, instead of
+    /// discarding them, as long as the relay accepts any.
     pub(crate) fn begin_end(&self, stop: &Stop) {
         let Some(remote) = &self.remote else { return };
         self.context.shared.room().end();
@@ -503,7 +506,8 @@ impl Resources {
         remote.end(shared.ending_of_all(), losses, shared, stop);
     }
 
-    /// Writes the end mark into the folder: how the recording ended, and losses that no single trace reports.
+    /// Writes the end mark into the output folder. It says how the recording ended, and has the losses that no single
+    /// trace reports.
     pub(crate) fn mark(
         &self,
         folder: &mut ChunksOutput,
@@ -523,7 +527,7 @@ impl Resources {
     }
 }
 
-/// Returns the number of missing records that no trace's end mark counts.
+/// Returns the number of discarded records that the end mark of no trace counts.
 fn unmarked(layers: &[LayerReport]) -> u64 {
     let processes = layers.iter().flat_map(|layer| &layer.processes);
     processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked))

@@ -120,7 +120,8 @@ impl RotatedOutput {
         }
     }
 
-    /// Does what a relay's acknowledgements allow. Returns true if no chunk may be ended yet.
+    /// Closes the previous chunk at a relay once the relay has received it. Returns true if no further chunk may be
+    /// ended yet.
     fn look(&self) -> bool {
         let RotatedOutput::Relay(parts) = self else { return false };
         let mut parts = lock(parts);
@@ -141,7 +142,7 @@ pub(crate) struct Rotations {
     chunks: RotatedOutput,
     rotation: Rotation,
     asked: Vec<RotationReply>,
-    /// Requests to rotate and then to remove the chunk that is complete.
+    /// Requests to rotate the trace and then to remove the completed chunk.
     asked_to_clear: Vec<RotationReply>,
     /// The folder in which to create a new folder on disk, if the trace is to be flushed there.
     flush_in: Option<PathBuf>,
@@ -172,7 +173,7 @@ impl Rotations {
         }
     }
 
-    /// Rotates by these conditions from now on. A period begins at `now`.
+    /// Sets the conditions on which the trace is rotated from now on. The first period begins at `now`.
     pub(crate) fn set(&mut self, rotation: Rotation, now: Instant) {
         if self.rotation.time_ms != rotation.time_ms {
             self.since = now;
@@ -196,7 +197,7 @@ impl Rotations {
         self.asked.push(reply);
     }
 
-    /// Returns whether the memory for a trace held in memory is used up. `size`: limit on the trace \[byte\].
+    /// Returns whether the memory is used up in which a trace is held. `size`: limit on the trace \[byte\].
     pub(crate) fn is_full(&self, size: u64, shared: &Shared) -> bool {
         let RotatedOutput::Folder(chunks) = &self.chunks else { return false };
         let chunks = lock(chunks);
@@ -308,7 +309,7 @@ impl Rotations {
         }
     }
 
-    /// Waits for the running rotation. Requests for another one get no answer.
+    /// Waits until the running rotation is finished. Requests for further rotations get no answer.
     pub(crate) fn join(&mut self, shared: &Shared, notify: &mut dyn FnMut(Notice)) {
         self.asked.clear();
         self.asked_to_clear.clear();
@@ -351,7 +352,7 @@ fn flush_to_disk(
     Ok(part.map(|part| ChunkStatus { folder: chunks.now(&part.folder), ..part }))
 }
 
-/// Makes all layers write what they hold, and complete the traces that are not in the present chunk.
+/// Makes all layers write the records in their buffers, and complete the traces of earlier chunks.
 fn complete(chunks: &RotatedOutput, cuts: Vec<Cut>) {
     let output = chunks.output();
     // All layers work at the same time.

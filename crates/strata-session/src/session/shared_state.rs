@@ -39,21 +39,21 @@ use crate::session::failure::{advice, failure_text};
 use crate::session::free_space::Room;
 use crate::session::lock::lock;
 
-/// Value of `history_ms` while the history is not known; see [`Voice::history_seconds`].
+/// The value of [`Writing::history_ms`] while the history is not known; see [`Voice::history_seconds`].
 const NO_HISTORY: u64 = u64::MAX;
 
 /// Flags and counts of a session. Each of them is written by one thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     wake: OwnedFd,
-    /// The time by which all threads of the session pause and wait, and by which its rules about time go.
+    /// The source of time for all waits, pauses and time limits of the session.
     time: TimeSource,
     began: Instant,
     lagged: AtomicBool,
     stopping: AtomicBool,
     failure: Mutex<Option<String>>,
     failed: AtomicBool,
-    /// The state of writing, for each layer.
+    /// The failures and counts of each layer.
     layers: Mutex<Vec<Arc<Writing>>>,
     /// How the session has ended, for the end marks of its traces. A failure overrides this.
     ending: Mutex<Ending>,
@@ -64,14 +64,14 @@ pub(crate) struct Shared {
     /// Number of events over all layers; it wraps around.
     events: AtomicU64,
     memory: Arc<Budget>,
-    /// True if the trace's memory has no room for more packets.
+    /// True if packets must stay in the buffers, because the memory that holds the trace is full.
     must_wait: AtomicBool,
-    /// The relay to which the trace is sent.
+    /// The relay to which the trace is sent; not set for other traces.
     relay: OnceLock<SharedParts>,
     room: Room,
 }
 
-/// The recordings at a relay that a session's trace is sent as.
+/// The recordings at a relay into which a session's trace is split.
 struct SharedParts(Arc<Mutex<RelayParts>>);
 
 impl std::fmt::Debug for SharedParts {
@@ -171,7 +171,8 @@ impl Shared {
         Shared::within(Arc::default(), time)
     }
 
-    /// Creates the state, with a budget for the memory of buffers, and the time of all threads.
+    /// Creates the state. `memory`: the budget for all buffers; `time`: the source of time for all
+    /// threads.
     ///
     /// # Errors
     /// The system's error on creating the event descriptor.
@@ -198,7 +199,7 @@ impl Shared {
         }))
     }
 
-    /// Returns the time of the session's threads.
+    /// Returns the source of time for the session's threads.
     pub(crate) fn time(&self) -> &TimeSource {
         &self.time
     }
@@ -226,7 +227,7 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Notes that this program was paused for so long that processes may have taken it for dead.
+    /// Notes that this program was paused for so long that another tracer may have declared it dead in a process.
     pub(crate) fn set_lagged(&self) {
         self.lagged.store(true, Ordering::Relaxed);
     }
@@ -269,7 +270,7 @@ impl Shared {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Returns how the recording ended. The worst layer decides.
+    /// Returns how the recording ended, which is the worst ending of all layers.
     pub(crate) fn ending_of_all(&self) -> Ending {
         let worst =
             lock(&self.layers).iter().map(|one| self.ending(one)).find(|one| one.is_failure());
@@ -277,8 +278,8 @@ impl Shared {
         worst.or(failed).unwrap_or(*lock(&self.ending))
     }
 
-    /// Returns how a layer ended. Before anything stops, this is the ending for a process that may be killed at any
-    /// time.
+    /// Returns how a layer ended. While the layer still records, this is the ending that is noted in case the
+    /// process is killed.
     fn ending(&self, layer: &Writing) -> Ending {
         let failed = self.has_failed() || layer.failed.load(Ordering::Acquire);
         match (failed, layer.is_full.load(Ordering::Relaxed)) {
@@ -312,7 +313,7 @@ impl Shared {
         self.nobody_left.load(Ordering::Relaxed)
     }
 
-    /// Notes that the pump has ended, so that nothing more is read.
+    /// Notes that the pump has ended, so that no more packets are read from buffers.
     pub(crate) fn set_moved(&self) {
         self.moved.store(true, Ordering::Release);
     }
@@ -365,7 +366,7 @@ impl Shared {
     }
 
     /// Returns the number of events of all layers, recorded or not. It wraps around, so only differences are
-    /// meaningful. Each source adds its own events and cannot hide those of others.
+    /// meaningful. Each program adds its own events and cannot hide those of others.
     pub(crate) fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
@@ -388,7 +389,7 @@ impl Voice {
         self.shared.ending(&self.writing)
     }
 
-    /// Returns the layer's counts so far.
+    /// Returns the layer's counts of records, bytes and losses so far.
     pub(crate) fn figures(&self) -> Figured {
         let [records, bytes, discarded, overwritten] =
             self.writing.figures.all().map(|one| one.load(Ordering::Relaxed));

@@ -32,7 +32,7 @@ const AT_ONCE_MAX: usize = 16;
 /// A request for a snapshot.
 #[derive(Debug)]
 pub(crate) struct SnapshotRequest {
-    /// The folder, which is new or empty. For a relay, the last part of its path is the recording's name.
+    /// The snapshot's folder, which is new or empty. For a relay, the last part of this path is the recording's name.
     pub(crate) output: std::path::PathBuf,
     /// The relay to which the snapshot is sent; `None` to write the folder.
     pub(crate) to: Option<Destination>,
@@ -52,7 +52,7 @@ pub(crate) struct Snapshots {
     since: u64,
 }
 
-/// The end of the session, for snapshots that wait for a relay: the user's requests to stop, and their number when the
+/// Tells snapshots that wait for a relay when to give up. Has the user's requests to stop, and their number when the
 /// session began to wait for its snapshots.
 #[derive(Clone, Debug, Default)]
 struct SnapshotsEnd(Arc<OnceLock<(Stop, usize)>>);
@@ -119,7 +119,7 @@ impl Snapshots {
         self.threads.extend(spawn("strata-snapshot", Work::Files, shared, work));
     }
 
-    /// Leaves out all earlier records from now on.
+    /// Leaves out of later snapshots all records from before this call.
     pub(crate) fn clear(&mut self) {
         self.since = SnapshotSpan::until_now(None).until;
     }
@@ -130,7 +130,7 @@ impl Snapshots {
         self.threads.extend(spawn("strata-retain", Work::Files, shared, move || leavings.apply()));
     }
 
-    /// Waits until all snapshots are written. Those that wait for a relay are given up at the next request to stop.
+    /// Waits until all snapshots are written. The next request to stop gives up snapshots that wait for a relay.
     pub(crate) fn join(&mut self, shared: &Arc<Shared>, stop: &Stop) {
         // The session waits once; a second value would be the same.
         let _ = self.end.0.set((stop.clone(), stop.requests()));
@@ -150,7 +150,7 @@ struct SnapshotPlace<'a> {
     path: &'a Path,
     /// Space that must stay free on the disk of the snapshot.
     min_free: MinFree,
-    /// The most bytes that the snapshot can take \[byte\].
+    /// The largest size that the snapshot can have \[byte\].
     needs: u64,
     made: Made,
     leavings: Option<&'a Leavings>,
@@ -172,7 +172,7 @@ impl SnapshotPlace<'_> {
     }
 }
 
-/// Writes a snapshot into the folder. If there is no record, nothing is left.
+/// Writes a snapshot into its folder. Without any record, the folder is removed again.
 fn save(
     place: &SnapshotPlace<'_>,
     (last, since): (Option<u64>, u64),
@@ -239,7 +239,7 @@ fn send(
     done.map_err(|error| relay(error.to_string()))
 }
 
-/// The output at a relay. It connects when the first trace is created.
+/// The output at a relay, which connects only when the first trace is created.
 struct LateOutput {
     begun: Option<RemoteOutput>,
     first: Option<(Target, Recording)>,
@@ -279,7 +279,8 @@ impl Output for LateOutput {
     }
 }
 
-/// Writes what is held at the time that `moment` returns to `output`. Returns the counts of what was written.
+/// Writes the records that are in the buffers to `output`. `moment`: function that returns the time up to
+/// which records are taken. Returns the counts of what was written.
 ///
 /// # Errors
 /// The error of the system; a part may have been written.

@@ -32,13 +32,13 @@ pub struct Status {
     pub state: SessionState,
     /// Time since the session's first start \[s\].
     pub seconds: Option<f64>,
-    /// Always true, for scripts of the time in which some recordings had no plan.
+    /// Always true. Kept for scripts that were written when some recordings had no plan.
     pub has_plan: bool,
     /// The process of the command, if the session runs one.
     pub command: Option<u32>,
     /// The mode: `files` or `snapshot`.
     pub mode: &'static str,
-    /// The folder of its traces.
+    /// The folder of the session's traces.
     pub output: Option<String>,
     /// The relay to which the trace or the snapshots are sent.
     pub to: Option<RemoteStatus>,
@@ -79,7 +79,7 @@ pub struct Status {
     pub nr_late: u64,
     /// Remarks on parts of the request that were not met; at most a few.
     pub remarks: Vec<String>,
-    /// The kinds of things that are missing.
+    /// The kinds of gaps that the session's traces have.
     pub gaps: Vec<Gap>,
     /// Size of the buffers \[byte\].
     pub memory: u64,
@@ -88,7 +88,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns the status of a killed session. Nothing but its plan is known, and that only if it can be read.
+    /// Returns the status of a killed session, made from its plan. `None`: the plan cannot be read either.
     #[must_use]
     pub fn killed(plan: Option<&Plan>) -> Status {
         let output = plan.and_then(|plan| plan.output.as_ref());
@@ -125,8 +125,8 @@ impl Status {
     }
 }
 
-/// Adds the names that two keys of a session's answers had before, for programs that read them: `parts` for `chunks`, and
-/// `part` for `chunk`. The next release has the new names only.
+/// Adds two keys under their former names for programs that read them: `parts` for `chunks`, and `part` for `chunk`.
+/// The next release has the new names only.
 pub fn add_earlier_keys(facts: &mut Map<String, Value>) {
     for (name, earlier) in [("chunks", "parts"), ("chunk", "part")] {
         if let Some(value) = facts.get(name) {
@@ -135,7 +135,7 @@ pub fn add_earlier_keys(facts: &mut Map<String, Value>) {
     }
 }
 
-/// The destination of a trace that is held in memory.
+/// The status of a trace that is held in memory, with its destination on disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlushStatus {
     /// The folder on disk in which the trace's folder is created.
@@ -159,7 +159,7 @@ pub struct ChannelStatus {
     pub channel: String,
     /// True if the channel is enabled.
     pub enabled: bool,
-    /// True if the channel exists; false if it is only planned.
+    /// True if the channel has a layer; false if it is only in the plan.
     pub is_made: bool,
     /// The loss mode, `discard` or `overwrite`.
     pub loss: &'static str,
@@ -198,17 +198,17 @@ pub struct EventStatus {
     /// The least duration of system calls that the rule records \[ns\].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_ns: Option<u64>,
-    /// One of so many events of the rule is recorded.
+    /// Of each `every` events of the rule, one is recorded; `None` to record all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<u32>,
-    /// So many events of the rule are recorded in a second at most.
+    /// The most events of the rule that are recorded in a second; `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<u32>,
     /// True if the rule is enabled.
     pub enabled: bool,
     /// Number of events that the rule has matched; `None` if they were not counted yet.
     pub matched: Option<u64>,
-    /// Rules that the user perhaps meant, if this one has matched nothing.
+    /// Similar rules that the user perhaps meant, if this rule has matched nothing.
     pub similar: Vec<String>,
     /// Parts of the filter that no seen event has passed.
     pub slips: Vec<FilterSlip>,
@@ -229,20 +229,20 @@ pub struct TriggerStatus {
     /// Number of events that the trigger's rule has matched; `None` if it waits for no events, or they were not counted
     /// yet.
     pub matched: Option<u64>,
-    /// Rules that the user perhaps meant, if this one has matched nothing.
+    /// Similar rules that the user perhaps meant, if the trigger's rule has matched nothing.
     pub similar: Vec<String>,
     /// Parts of the filter that no seen event has passed.
     pub slips: Vec<FilterSlip>,
     /// True if no event passes the filter as a whole.
     pub is_never: bool,
-    /// Requirement of the trigger that is not met.
+    /// What the trigger needs and the session does not have, as a sentence.
     pub lacks: Option<String>,
     /// The latest error.
     pub error: Option<String>,
 }
 
 impl TriggerStatus {
-    /// Returns what prevents the trigger from firing; `None` if nothing is known to.
+    /// Returns a report on why the trigger cannot fire; `None` if no reason is known.
     pub(crate) fn report(&self) -> Option<TriggerReport> {
         // Where there are no such events, it is silent, and a trigger for that fires.
         let selection = match &self.trigger.when {
@@ -273,7 +273,7 @@ impl TriggerStatus {
     }
 }
 
-/// Returns the number of recorded events, summed over the layers that know it in advance.
+/// Returns the number of selected events, summed over the layers that know their events in advance.
 pub(crate) fn recorded_events(layers: &[LayerStatus]) -> Option<u64> {
     layers.iter().filter_map(|layer| layer.events).reduce(u64::saturating_add)
 }
@@ -293,7 +293,7 @@ pub(crate) struct StatusFacts<'a> {
     pub(crate) triggers: Vec<TriggerStatus>,
     /// Remarks of the session itself.
     pub(crate) remarks: &'a [String],
-    /// Gaps that only the caller can find.
+    /// Gaps in the recording that the caller has found, since neither resources nor layers know them.
     pub(crate) gaps: FoundGaps,
 }
 

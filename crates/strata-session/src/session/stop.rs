@@ -12,8 +12,8 @@ use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 
 /// The signals that request a stop. SIGXCPU means that the CPU time is used up (`ulimit -t`).
 const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXCPU];
-/// Signals that would end this program although they mean nothing to it, in addition to the real-time signals. SIGQUIT
-/// is not among them, so that it can end a program that does not react.
+/// Signals to ignore, in addition to the real-time signals: they would end this program, which gives them no meaning.
+/// SIGQUIT is not among them, so that it can end a program that does not react.
 const UNHEEDED: [i32; 8] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
@@ -86,10 +86,10 @@ impl Stop {
         Ok(())
     }
 
-    /// Ends this program by the signal that requested the stop, as if the signal were not handled: `patience` after the
-    /// first request if the program has not ended by then, or on a second request. This is needed because a write to a
-    /// pipe that nobody reads, and other blocking calls, restart after a signal. For programs that leave nothing
-    /// behind; no other thread may call [`Stop::wait()`] then.
+    /// Ends this program by the signal that requested the stop, as if the signal were not handled: `patience` after
+    /// the first request if the program has not ended by then, or on a second request. This is needed because a write
+    /// to a pipe that nobody reads, and other blocking calls, restart after a signal. Only for programs that need not
+    /// clean up; no other thread may call [`Stop::wait()`] then.
     ///
     /// # Errors
     /// A thread cannot be created.
@@ -133,7 +133,7 @@ impl Stop {
         }
     }
 
-    /// Returns the latest signal without meaning, and forgets it.
+    /// Returns the latest signal that this program ignored, and forgets it.
     #[must_use]
     pub fn take_unheeded(&self) -> Option<i32> {
         Some(self.unheeded.swap(0, Ordering::Relaxed)).filter(|&signal| signal != 0)
@@ -158,7 +158,7 @@ impl Stop {
         self.requests.load(Ordering::Acquire)
     }
 
-    /// Returns a break if a stop was requested, otherwise a continue.
+    /// Returns `Break` if a stop was requested, otherwise `Continue`.
     pub(crate) fn flow(&self) -> ControlFlow<()> {
         match self.requests() {
             0 => ControlFlow::Continue(()),

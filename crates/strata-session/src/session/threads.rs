@@ -25,7 +25,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     made(thread, shared)
 }
 
-/// Returns the thread, or lets the session fail if it could not be created.
+/// Returns the thread. If it could not be created, the session fails and the result is `None`.
 fn made<T>(thread: io::Result<JoinHandle<T>>, shared: &Shared) -> Option<JoinHandle<T>> {
     thread.map_err(|error| shared.fail(format!("cannot make a thread: {error}"))).ok()
 }
@@ -39,8 +39,8 @@ pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared)
     })
 }
 
-/// A request for the packets that a layer holds, to be written to an output. The caller waits at most for programs that
-/// have just started.
+/// A request for the packets that a layer holds, to be written to an output. A call does not wait for the packets,
+/// but for programs that have just started.
 pub(crate) type Ask = Box<
     dyn FnOnce(&Arc<Mutex<dyn Output>>, SnapshotSpan) -> Receiver<Result<Vec<HeldTrace>, Error>>
         + Send,
@@ -60,8 +60,8 @@ pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<PumpOrder<S>>>) -> A
     })
 }
 
-/// A request to complete a layer's traces that are not in the output's present folder. The caller waits at most for
-/// programs that have just started, and not for the completion of the traces.
+/// A request to complete a layer's traces that are not in the output's present folder. A call does not wait for the
+/// traces to be complete, but for programs that have just started.
 pub(crate) type Cut = Box<dyn FnOnce(&Arc<Mutex<dyn Output>>) -> Receiver<Vec<Finish>> + Send>;
 
 /// Returns a request to a pump for a rotation; see [`ask`].

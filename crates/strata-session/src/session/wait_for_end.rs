@@ -106,7 +106,7 @@ impl<'a> Watch<'a> {
         });
     }
 
-    /// Returns the process of the command, if there is one.
+    /// Returns the process id of the command, if there is one.
     pub(crate) fn command(&self) -> Option<u32> {
         self.running.as_ref().map(Running::pid)
     }
@@ -120,7 +120,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// After a failure, waits for the command, which owns the terminal: this program's parent must not get the terminal
+    /// Waits for the command after a failure. The command owns the terminal, which this program's parent must not get
     /// back earlier.
     pub(crate) fn outlast(&mut self, notify: &mut dyn FnMut(Notice)) {
         let Some(running) = &self.running else { return };
@@ -191,8 +191,7 @@ impl<'a> Watch<'a> {
         None
     }
 
-    /// Waits a while, for the command's end if there is a command, else by `wait`. Returns the reason to stop if the
-    /// command has ended.
+    /// Waits for a short time, or until the command ends. Returns the reason to stop if the command has ended.
     pub(crate) fn pause(
         &mut self,
         notify: &mut dyn FnMut(Notice),
@@ -221,9 +220,9 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Handles requests to stop. While a command runs, the first request leaves it time to end by itself, and a SIGTERM is
-    /// passed on to it; Ctrl-C and a closed terminal reach the whole process group anyway. Returns the reason if the
-    /// recording must end now.
+    /// Handles requests to stop. While a command runs, the first request gives the command time to end, and a SIGTERM
+    /// is passed on. Ctrl-C and a closed terminal reach the command anyway. Returns the reason if the recording must
+    /// end now.
     fn asked(&mut self, notify: &mut dyn FnMut(Notice)) -> Option<EndReason> {
         let requests = self.stop.requests();
         let patient = match &self.running {

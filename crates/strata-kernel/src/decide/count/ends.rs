@@ -5,7 +5,8 @@ use crate::decide::event::KernelEvent;
 use crate::decide::filter::{has_field, SyscallEnd};
 use strata_filter::{Expr, Filter, Operand, Path, Subject, Term};
 
-/// The parts of a filter that each end of a system call decides. Both must hold.
+/// A filter divided into the conditions that the entry of a system call decides, and those that its exit decides. A
+/// call must meet both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SplitFilter {
     pub(crate) entry: Option<Filter>,

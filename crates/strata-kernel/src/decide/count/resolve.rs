@@ -7,27 +7,27 @@ use crate::decide::session_events::SelectedEvent;
 use strata_abi::count::{self, Count, Part, ABSENT, DURATION, GID, NAME, UID};
 use strata_abi::kernel::{Test, CHARS, COMM};
 
-/// What the value of a key is, as far as it is the same in all events.
+/// The kind of value that a key has in all events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     /// The name of the event.
     Name,
     /// A text of at most 16 bytes.
     Text,
-    /// A number; true if it may be negative.
+    /// A number; the flag is true if it may be negative.
     Number(bool),
 }
 
-/// The kinds of all keys, and whether the value may be negative, over all events so far.
+/// Collects the kinds of all keys, and whether the value may be negative, from one event after the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyKinds {
-    /// For each key, its kind, and an event that has it.
+    /// For each key, its kind, and the name of an event in which the key has that kind.
     found: Vec<Option<(KeyKind, String)>>,
     has_value: bool,
     signed: bool,
 }
 
-/// What keys and values are, over all events.
+/// The kinds of the keys and of the value that hold for all events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountKinds {
     pub(crate) keys: Vec<KeyKind>,
@@ -35,16 +35,16 @@ pub(crate) struct CountKinds {
     pub(crate) signed: bool,
 }
 
-/// How one event is counted.
+/// The way in which one event is counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) count: Count,
-    /// The filters of a system call's ends; of any other event, the entry's is that of the event.
+    /// The filters of a system call's entry and exit. For any other event, that of the entry is the event's filter.
     pub(crate) filter: SplitFilter,
 }
 
 impl Counted {
-    /// Returns whether a system call is counted when it returns.
+    /// Returns whether the event is a system call that is counted when it returns.
     pub(crate) fn is_paired(&self) -> bool {
         self.count.flags & count::PAIRED != 0
     }
@@ -71,7 +71,8 @@ impl KeyKinds {
         Ok(CountKinds { keys: all.map(kind).collect::<Result<_, _>>()?, signed: self.signed })
     }
 
-    /// Returns how an event is counted; `None` if it does not have the value.
+    /// Returns the way in which an event is counted; `None` if it does not have the value that is
+    /// added up.
     ///
     /// # Errors
     /// [`CountError`].
@@ -135,7 +136,7 @@ impl KeyKinds {
     }
 }
 
-/// Returns the part of a key that an operand is in one event; `None` if the event has nothing of that name.
+/// Returns the place from which a key's operand is read in one event; `None` if the event has no such value.
 fn part(
     name: &str,
     operand: &Operand,

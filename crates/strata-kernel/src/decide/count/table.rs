@@ -8,9 +8,9 @@ use strata_abi::count::{Key, BUCKETS, KEYS_MAX, PART_BYTES};
 /// One part of a row's key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyValue {
-    /// The events of the row have nothing of this name.
+    /// The events of the row have no value for this key.
     Absent,
-    /// The number of an event's class.
+    /// The name of the event, as the number of its class.
     Name(u32),
     /// A number that is not negative.
     Number(u64),
@@ -20,7 +20,7 @@ pub enum KeyValue {
     Text(Vec<u8>),
 }
 
-/// The values of a row.
+/// The counts of a row: number of events, and statistics of the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountValues {
     /// Number of events.
@@ -31,7 +31,8 @@ pub struct CountValues {
     pub least: i128,
     /// The greatest value; 0 without values.
     pub most: i128,
-    /// Number of values that are: negative; 0; at least 2^n, and less than twice as much.
+    /// A histogram: the number of negative values, the number of zeroes, and for each n the number of values from 2^n
+    /// up to 2^(n+1) - 1.
     pub buckets: Vec<u64>,
 }
 
@@ -50,7 +51,7 @@ pub struct CountTable {
     pub(crate) shape: TableShape,
 }
 
-/// What the bytes of the table's keys and values mean.
+/// The layout of the keys and values in the table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableShape {
     pub(crate) kinds: Vec<KeyKind>,
@@ -60,13 +61,14 @@ pub(crate) struct TableShape {
     pub(crate) spread: bool,
 }
 
-/// The parts of an element of one CPU.
+/// Iterates over the 64-bit words of an element of one CPU.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()))
 }
 
 impl CountTable {
-    /// Reads all rows. While programs count, a row may have one event's count, and not yet its value.
+    /// Reads all rows. While programs count, the number of events in a row may be ahead of the sum of
+    /// their values.
     ///
     /// # Errors
     /// The error of libbpf on reading the map.

@@ -18,11 +18,11 @@ use crate::read::container_name::{container_of, is_id, named};
 
 /// The most groups of a machine that are read.
 const GROUPS_MAX: usize = 1 << 16;
-/// The least digits of a container's id that are accepted for it.
+/// The least number of first digits by which a container's id may be given.
 const DIGITS_MIN: usize = 4;
-/// The most names in a message.
+/// The most names of similar groups and containers in a message.
 const SHOWN: usize = 3;
-/// Length of the longest name that is compared with others \[byte\].
+/// Length of the longest name that is compared when similar names are searched \[byte\].
 const LONGEST: usize = 128;
 
 /// Usual mount points of control groups of version 2: alone, or beside version 1.
@@ -39,8 +39,9 @@ fn root() -> Option<&'static str> {
     ROOTS.into_iter().find(|root| is_cgroup2(Path::new(root)))
 }
 
-/// Returns how well the name fits this group; smaller numbers fit better. In this order: the path without `/`, the end
-/// of the path, the name or id of the group's container, the first digits of that id. `None` if the name does not fit.
+/// Returns how well the name fits this group; smaller numbers fit better. The best fit is the path without its first
+/// `/`; then the end of the path, the name or id of the group's container, and the first digits of that id. `None` if
+/// the name does not fit.
 #[must_use]
 pub fn likeness(path: &str, name: &str) -> Option<u8> {
     if name.is_empty() {
@@ -101,8 +102,8 @@ pub fn find_container(name: &str, runtime_ids: &[String]) -> Result<String, Grou
     meant_container(name, runtime_ids, &groups(Path::new(root)))
 }
 
-/// Whoever may make groups may call one as a container is called. So a name that is that of a group and, of another one, at a
-/// runtime is the name of several.
+/// Returns the one group that a container's name means. It is an error if the name belongs to one group and a
+/// container runtime uses it for another: any user who may create groups could imitate a container's name.
 fn meant_container(
     name: &str,
     runtime_ids: &[String],
@@ -242,8 +243,8 @@ pub(crate) fn id(path: &[u8], part: impl Fn() -> String) -> Result<u64, FilterEr
     }
 }
 
-/// Returns the id of the group with this path or name, as `bpf_get_current_cgroup_id` has it; `None` if there is no
-/// such group, or several.
+/// Returns the id of the group with this path or name, as `bpf_get_current_cgroup_id` has it; `None` if no group or
+/// more than one has this path or name.
 #[must_use]
 pub fn number_of(name: &[u8]) -> Option<u64> {
     id_of_called(name, String::new).ok()

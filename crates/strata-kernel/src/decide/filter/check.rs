@@ -12,7 +12,7 @@ use strata_model::{Element, Field, FieldClass};
 use super::resolve::{HappensOn, CONTEXT};
 use super::Candidate;
 
-/// Parts of a filter that can be true for none of the events; at least one.
+/// The parts of a filter that cannot be true for any of the events. There is at least one such part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Slips(
     /// Hints with their places in the filter.
@@ -148,10 +148,10 @@ impl fmt::Display for Slips {
     }
 }
 
-/// Formats a slip as [`Slip`] does for traces, for events that are still to be recorded. Similar names are shown below
-/// the place.
+/// Formats the mistakes in the same form as [`Slip`] has for traces. Similar names are shown below the place of each
+/// mistake.
 impl Slips {
-    /// Returns a message if the filter has the duration of something that has none.
+    /// Returns a message if the filter tests the duration of events that have none; otherwise `None`.
     #[must_use]
     pub fn asks_for_duration(&self) -> Option<String> {
         let is_it =

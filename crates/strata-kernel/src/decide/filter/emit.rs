@@ -16,7 +16,7 @@ pub enum Compiled {
     Tests(strata_abi::kernel::Filter),
 }
 
-/// A condition of one event.
+/// A condition for one event, as a tree of tests.
 pub(super) type TestNode = lower::Node<TestLeaf>;
 
 /// A test, perhaps negated, whose jump targets are not chosen yet.
@@ -26,13 +26,13 @@ pub(super) struct TestLeaf {
     pub negated: bool,
 }
 
-/// Makes a node of a test, perhaps negated.
+/// Creates a node from a test, which is negated if `negated`.
 pub(super) fn node_of(test: Test, negated: bool) -> TestNode {
     TestNode::Leaf(TestLeaf { test, negated })
 }
 
-/// Returns the tests of a condition. The error is the number of tests, if there would be too many. `is_early` returns
-/// whether a test can be made before anything else.
+/// Converts a condition to a list of tests. If there would be too many, the error is their number. `is_early`:
+/// function that returns whether a test is possible before a record is reserved.
 pub(super) fn emit(node: TestNode, is_early: impl Fn(&Test) -> bool) -> Result<Compiled, usize> {
     match node {
         TestNode::Never => return Ok(Compiled::Never),

@@ -28,7 +28,7 @@ struct Lowering<'e> {
     groups: Groups,
 }
 
-/// The event's recorded name, as the only value that is the same in all its records.
+/// The name under which the event is recorded. It is the only value that all records of the event share.
 struct OfEvent<'e>(&'e str);
 
 impl Fields for OfEvent<'_> {
@@ -64,7 +64,7 @@ impl lower::Compiler for Lowering<'_> {
     }
 }
 
-/// Lowers the items in braces that follow a term.
+/// Lowers the comparison of a term with a list in braces.
 struct OfTerm<'s> {
     lowering: &'s Lowering<'s>,
     found: &'s FoundName<'s>,
@@ -127,7 +127,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Decides an expression from the event alone.
+    /// Decides a comparison of a value that is the same in all records of the event.
     fn of_event(&self, leaf: &ComparisonLeaf<'_>) -> TestNode {
         let value = evaluate::evaluate(leaf.expr, &OfEvent(self.name));
         TestNode::certain(value == Some(!leaf.negated))
@@ -232,7 +232,7 @@ impl Lowering<'_> {
         Ok(emit::node_of(Test { mask, value, mask_high, value_high, ..test }, outside))
     }
 
-    /// Lowers a comparison of two fields; it is never true if they cannot be compared.
+    /// Lowers a comparison of two fields. The result is never true if the fields cannot be compared.
     fn pair(
         &self,
         left: &Term,
@@ -325,11 +325,11 @@ impl ValueLabels<'_> {
 }
 
 enum OperandKind {
-    /// The field is absent, or neither a number nor text.
+    /// The field does not exist, or is neither a number nor a text.
     Nothing,
     Number,
     Text,
-    /// The operand is a number or a text; which one is not known yet.
+    /// The operand may be a number or a text, which only the other operand decides.
     Any,
 }
 

@@ -10,15 +10,15 @@ use crate::decide::event::KernelEvent;
 /// The place from which a program reads a field, or a fact about the thread or CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum FieldPlace {
-    /// The event has nothing of this name.
+    /// The event has no field of this name.
     Absent,
-    /// The operand of a test, whose comparison has no meaning.
+    /// The place is readable: the value is the operand of this test, whose comparison is still to be set.
     Read(Test),
     /// Programs cannot read the field.
     Unsupported(Unsupported),
 }
 
-/// Returns the place of a field of one end of an event, as a filter finds it.
+/// Returns the place of the field `path` in the event, or in the entry or exit (`end`) of a system call.
 pub(crate) fn place_of(path: &Path, event: &KernelEvent, end: SyscallEnd) -> FieldPlace {
     match resolve::field(path, &Candidate { event, end }) {
         FoundName::Absent => FieldPlace::Absent,

@@ -52,7 +52,8 @@ impl TestedInteger {
         Ok(tests.fold(TestNode::certain(last), |rest, (test, inside)| either(test, inside, rest)))
     }
 
-    /// Divides the domain into consecutive stretches, each entirely inside or entirely outside of the spans.
+    /// Divides all values that the integer can have into consecutive stretches. Each stretch is entirely inside or
+    /// entirely outside of the spans.
     fn stretches(&self, mut spans: Vec<IntegerSpan>, outside: bool) -> Vec<Stretch> {
         let (least, most) = self.domain;
         spans.retain(|&(from, to)| from < to || self.has_bits(from));
@@ -85,7 +86,7 @@ impl TestedInteger {
         Test { comparison: EQUAL, value: value as u64, ..self.test }
     }
 
-    /// Returns the test that a value is in the first remaining stretch or below it.
+    /// Returns the test that the integer is in this stretch or below it.
     fn at_most(&self, stretch: &Stretch) -> Test {
         if stretch.to == self.domain.0 {
             return self.equal(stretch.to);

@@ -7,7 +7,7 @@ use strata_model::{Array, ByteOrder, Element, FieldClass, FieldOrder, Flags, Lab
 use super::ranges::TestedInteger;
 use super::{Candidate, Unsupported};
 
-/// Names in filters for the context of an event.
+/// The names that filters use for facts about an event's thread and CPU.
 pub(super) const CONTEXT: [(&str, HappensOn); 7] = [
     ("pid", HappensOn::Pid),
     ("tid", HappensOn::Tid),
@@ -18,7 +18,7 @@ pub(super) const CONTEXT: [(&str, HappensOn); 7] = [
     ("procname", HappensOn::Comm),
 ];
 
-/// The context in which an event happens.
+/// A fact about the thread or CPU on which an event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HappensOn {
     Pid,
@@ -33,7 +33,7 @@ pub(super) enum HappensOn {
 pub(super) enum FoundName<'e> {
     /// The event has nothing with this name.
     Absent,
-    /// The value is the same in all records, such as the event's name or log level.
+    /// The name is a value that is the same in all records, such as the event's name or log level.
     OfEvent,
     /// The name is an integer field.
     Integer { integer: TestedInteger, labels: Option<ValueLabels<'e>> },
@@ -49,13 +49,13 @@ pub(super) enum FoundName<'e> {
     Number(Unsupported),
     /// The name is a text that cannot be tested.
     Text,
-    /// The name is neither a number nor a text: it exists, and equals nothing.
+    /// The name is a field that is neither a number nor a text, and so equals no constant.
     Other,
-    /// The value is not known yet when the event happens.
+    /// The name is a value that is not known yet when the event happens.
     NotYet,
 }
 
-/// Labels of an integer's values.
+/// The names (labels) of an integer's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ValueLabels<'e> {
     pub labels: &'e [Label],
@@ -167,8 +167,8 @@ fn payload<'e>(name: &str, below: &[PathStep], candidate: &Candidate<'e>) -> Fou
     }
 }
 
-/// Resolves an element of an array. It cannot be tested, since it has no place of its own; an index after the last
-/// element is absent.
+/// Resolves an element of an array. Programs cannot test elements, which have no place of their own. An index
+/// after the last element is an absent name.
 fn element(class: &FieldClass, step: &PathStep, below: &[PathStep]) -> FoundName<'static> {
     let PathStep::Index(index) = step else { return FoundName::Absent };
     if !below.is_empty() {

@@ -15,32 +15,35 @@ const STEP: u64 = 4;
 /// The register with the return address.
 const LINK: u32 = 30;
 
-/// How an instruction goes on.
+/// The place at which execution continues after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// To the next one, also after a call.
+    /// At the next instruction, also after a call.
     Next,
-    /// To this address.
+    /// At this address.
     Jump(u64),
-    /// To this address or the next one; with the condition where it is one of the flags alone.
+    /// At this address or at the next instruction. Has the condition if that depends on the flags only.
     Branch(u64, Option<u8>),
-    /// To the address in a register.
+    /// At the address in this register.
     Register(u32),
-    /// To the caller, whose address is in this register.
+    /// In the caller, at the return address in this register.
     Return(u32),
-    /// To the caller or to another function, with an address that it authenticates: no kernel probes this.
+    /// In the caller or in another function, at an address that the instruction authenticates. No kernel can probe
+    /// this instruction.
     Authenticated,
-    /// Nowhere: a breakpoint, or no instruction.
+    /// Nowhere: the instruction is a breakpoint or invalid.
     Stop,
 }
 
-/// Returns the number in the `bits` of an instruction from bit `from` on, which has a sign, times 4.
+/// Returns a signed number of instructions, encoded in `bits` bits of an instruction from bit `from` on, as a number
+/// of bytes.
 fn distance(word: u32, from: u32, bits: u32) -> i64 {
     let shifted = (word >> from) << (32 - bits);
     i64::from(shifted as i32 >> (32 - bits)) * 4
 }
 
-/// Decodes where the instruction at `address` goes on. See "Branches" in the index of A64 instructions of Arm's manual.
+/// Decodes at which place execution continues after the instruction at `address`. See "Branches" in the index of A64
+/// instructions of Arm's manual.
 fn flow(word: u32, address: u64) -> Flow {
     let to = |from, bits| address.wrapping_add_signed(distance(word, from, bits));
     let register = word >> 5 & 31;
@@ -114,8 +117,8 @@ pub(crate) fn instruction_around(address: u64) -> Option<u64> {
     (address % STEP != 0).then_some(address - address % STEP)
 }
 
-/// Returns the instruction after the check for the stack's end, with which most functions of Go begin; `None` if there is
-/// no such check.
+/// Returns the address after the check for the end of the stack, with which most Go functions begin; `None` if there
+/// is no such check.
 pub(crate) fn behind_stack_check(map: &CodeMap<'_>, start: u64) -> Option<u64> {
     const LOOKED_AT: u64 = 8;
     const LOAD_LIMIT: u32 = 0xf940_0b90; // ldr x16, [x28, #16]
@@ -234,7 +237,7 @@ impl Explorer<'_, '_> {
         Some(if leaves { Destination::Other } else { Destination::End })
     }
 
-    /// Looks at all instructions of a piece that were not reached. What stands there may be data.
+    /// Examines all instructions of the function's piece `number` that no jump reached. They may be data.
     fn sweep(&mut self, number: usize) {
         let Some(piece) = self.pieces.ranges.get(number).cloned() else { return };
         let is_code = |address: &u64| {

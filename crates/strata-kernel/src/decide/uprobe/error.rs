@@ -15,7 +15,7 @@ pub struct ProbeError {
     pub(crate) problem: Box<ProbeProblem>,
 }
 
-/// Mistakes in a probe.
+/// The kinds of mistakes in the text of a probe.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProbeProblem {
@@ -36,11 +36,11 @@ pub enum ProbeProblem {
     /// The text is not a number.
     #[error("{} is no number. Write it as 12 or 0x1c", printable(.0))]
     Number(String),
-    /// The path is relative: it leads elsewhere from another folder.
+    /// The path is relative, so that its meaning depends on the current folder.
     #[error("{} is a path from a folder, and a session that stays is in none. Write it from '/'", printable(.0))]
     Relative(String),
-    /// A session that stays names an address or offset, where another version of the file may have another instruction,
-    /// or the middle of one.
+    /// A persistent session names an address or offset. Another version of the file may have another instruction
+    /// there.
     #[error(
         "{} is a place in the file as it is now, and a session that stays may be made again when it is another one: a \
          breakpoint in the middle of an instruction damages the program. Name a function, or use `strata record --probe`",
@@ -84,7 +84,7 @@ pub enum ProbeProblem {
         printable(.0)
     )]
     Float(String),
-    /// Two arguments have the same name, or one has the name of the field that all events have.
+    /// Two arguments have the same name, or an argument has the name of the field that all probe events have.
     #[error("there are two fields '{0}'. Give this one another name")]
     Twice(String),
     /// There are more arguments than registers for arguments.
@@ -101,7 +101,7 @@ pub enum ProbeProblem {
     /// A function's exits are not all known.
     #[error("its returns cannot be probed: {0}. Probe its begin (uprobe), or the returns of a function that calls it")]
     Exits(ExitProblem),
-    /// Arguments or results of a Go function are not in registers, or it is not known in which ones.
+    /// Arguments or results of a Go function are not in registers, or their registers are not known.
     #[error("{what} of this function of Go cannot be recorded: {why}. Leave them out")]
     GoValues {
         /// The unknown values, such as "the arguments".
@@ -129,7 +129,7 @@ pub enum ProbeProblem {
         "{found:#x} is in the middle of an instruction, which a breakpoint there would damage. It begins at {first:#x}"
     )]
     Amidst {
-        /// The offset that was written: the address, or what follows the symbol.
+        /// The place as the user wrote it: an address, or the offset after the symbol.
         found: u64,
         /// Offset of the instruction's first byte.
         first: u64,
@@ -146,7 +146,7 @@ pub enum ProbeProblem {
     /// The name is taken by an event with other fields.
     #[error("there are two events '{0}' with different fields. Give this one another name")]
     NameTaken(String),
-    /// More arguments are named than the probe has.
+    /// The user names more arguments than the probe has.
     #[error("USDT probe {probe} has {found} arguments, and {wanted} are named")]
     Few {
         /// `PROVIDER:NAME` of the probe.
@@ -171,13 +171,13 @@ pub enum ProbeProblem {
         /// The type's size \[byte\].
         wanted: u8,
     },
-    /// A name is given for several probes.
+    /// The user gives one name to several probes.
     #[error("{found} probes match, and one name is for one. Leave NAME= out")]
     SeveralNamed {
         /// The number of probes that match.
         found: usize,
     },
-    /// A pattern for functions has an offset.
+    /// A pattern that may match several functions has an offset.
     #[error(
         "{0:#x} bytes behind the begin is a place in one function. Leave +{0:#x} out, or the '*'"
     )]
@@ -200,7 +200,7 @@ pub enum ProbeProblem {
         /// The reasons, each with the functions for which it holds.
         why: String,
     },
-    /// The file cannot be read, or the probed place is not in it.
+    /// The file cannot be read, or does not have the probed place.
     #[error("{0}")]
     Elf(ElfError),
     /// The file has no USDT probes.
@@ -221,7 +221,7 @@ pub enum ProbeProblem {
 }
 
 impl ProbeProblem {
-    /// Returns the text of the problem for one of many probes, to be shown after the probe's name.
+    /// Returns the message of the problem in a form that follows the name of one of many probes.
     pub(crate) fn of_one(&self) -> String {
         match self {
             ProbeProblem::Few { found, wanted, .. } => {
@@ -260,7 +260,7 @@ impl ProbeError {
         error.kind() == std::io::ErrorKind::NotFound
     }
 
-    /// Returns the place of the mistake \[byte of the text\]. It is empty at the text's end.
+    /// Returns the place of the mistake \[byte of the text\]. The range is empty if the mistake is at the text's end.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }

@@ -46,10 +46,10 @@ use strata_model::{is_identifier, Field, FieldClass, Integer, UNREAD_FIELD};
 /// The longest event name; longer ones are cut, so that a number can be appended \[byte\].
 const NAME_BYTES: usize = 200;
 
-/// The most values of a record. After them, a record has the field for values that could not be read.
+/// The most values of a record. One more field shows which values could not be read.
 const VALUES_MAX: usize = PARTS_MAX - 1;
 
-/// Event names that are in use, with the probed thing and the fields of each.
+/// Event names that are in use. Each has the place or USDT probe that uses it, and its fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TakenNames {
     taken: HashMap<String, NameUse>,
@@ -57,7 +57,7 @@ pub(crate) struct TakenNames {
 
 #[derive(Clone, Debug, PartialEq)]
 struct NameUse {
-    /// The probed thing: the place of a function, or the name of a USDT probe.
+    /// The user of the name: the place of a function, or the name of a USDT probe.
     what: String,
     fields: Vec<Field>,
 }
@@ -105,7 +105,7 @@ fn register_part(offset: u16, bytes: u8) -> Part {
     Part { kind: REGISTER, offset, bytes: bytes.into(), ..Part::default() }
 }
 
-/// Returns where filters find the field's value, which is possible for values in registers only.
+/// Returns the place where filters find the field's value; `None` unless the value is in a register.
 fn source(field: &Field, part: &Part) -> Option<FieldSource> {
     let is_signed = match &field.class {
         FieldClass::Integer(integer) => integer.signed,
@@ -162,11 +162,11 @@ fn set_lengths(
     Ok(())
 }
 
-/// Registers of a function's arguments and results.
+/// A calling convention: the registers of a function's arguments and results.
 struct CallingConvention {
     arguments: &'static [u16],
     results: [u16; 2],
-    /// True if texts end with a NUL.
+    /// True if texts end with a NUL, as in C.
     has_nul: bool,
 }
 
@@ -182,7 +182,7 @@ fn of_go() -> CallingConvention {
     CallingConvention { arguments: go, results: [result(0), result(1)], has_nul: false }
 }
 
-/// Returns how arguments are passed to the function that begins at `address`.
+/// Returns the calling convention of the function that begins at `address`.
 ///
 /// # Errors
 /// [`ProbeProblem::GoValues`] if they may be on the stack, or if that is not known.
@@ -386,11 +386,11 @@ pub(crate) struct FunctionExits {
     pub(crate) tails: Vec<KernelEvent>,
     /// True if a returned value is recorded. Tail calls have no value yet, so they are a separate event.
     pub(crate) has_value: bool,
-    /// The numbers of returns and tail calls.
+    /// The number of return instructions, and that of tail calls.
     pub(crate) counts: (usize, usize),
 }
 
-/// Gives an event its name, which ends with `behind`, and returns it.
+/// Names the event of a probe of a function, and returns the event. `behind`: the ending of the name.
 pub(crate) fn add_function(
     spec: &ProbeSpec<'_>,
     mut event: KernelEvent,
@@ -419,8 +419,9 @@ pub(crate) fn add_function(
     Ok(name)
 }
 
-/// Adds a last field to an event with numbers in the program's memory: it shows which of them could not be read. Events
-/// of one name may differ in this, as a value can be in a register at one place and in memory at another.
+/// Adds a last field to an event whose values are read from the program's memory. The field shows which of them could
+/// not be read. Events of one name may differ in this, as a value can be in a register at one place and in memory at
+/// another.
 fn add_unread(event: &mut KernelEvent) {
     let Probe::Uprobe { parts, .. } = &mut event.probe else { return };
     // What is on top of the stack was just written, and is there.
@@ -511,13 +512,13 @@ pub(crate) fn add_usdt(
     Ok(())
 }
 
-/// Returns the rest of the text, from its slice `part` on.
+/// Returns the rest of the probe's text, from its slice `part` on.
 fn from<'a>(spec: &ProbeSpec<'a>, part: &str) -> &'a str {
     let start = (part.as_ptr() as usize).wrapping_sub(spec.text.as_ptr() as usize);
     spec.text.get(start..).unwrap_or(spec.text)
 }
 
-/// Describes the event of a probe at one place. Also returns why some of its arguments are left out.
+/// Describes the event of a USDT probe at one place. Also returns messages about arguments that are left out.
 fn usdt_event(
     elf: &Elf,
     location: &UsdtLocation,
@@ -591,8 +592,8 @@ fn usdt_event(
     Ok((event, left_out))
 }
 
-/// Returns the part with the size of the type, or as the string to which it points; `None` if the value is smaller than
-/// the type.
+/// Returns the argument's part of the record, with the size of the given type, or as the string to which it points.
+/// `None` if the value is smaller than the type.
 fn with_type(class: &ArgumentClass, part: &Part) -> Option<Part> {
     let kind = match (class.kind == STRING, part.kind) {
         (false, kind) => kind,

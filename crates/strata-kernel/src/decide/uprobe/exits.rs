@@ -40,7 +40,7 @@ use iced_x86::{
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// The most jumps, and addresses of data, of one function that are taken for those of tables.
+/// The most indirect jumps, and the most addresses of data, of one function that are examined for jump tables.
 const TABLES_MAX: usize = 1 << 8;
 /// The most instructions before a jump in which the address of its table is searched.
 const TABLE_BEFORE_MAX: usize = 1 << 12;
@@ -59,7 +59,7 @@ const AT_BEGIN: Frame = Frame { stack: Some(0), base: None };
 const ANYWHERE: Frame = Frame { stack: None, base: None };
 
 impl Frame {
-    /// Returns the positions that both frames have in common.
+    /// Returns a frame with the positions that are the same in both frames.
     fn meet(self, other: Frame) -> Frame {
         let same = |one: Option<i64>, two| one.filter(|_| one == two);
         Frame { stack: same(self.stack, other.stack), base: same(self.base, other.base) }
@@ -77,7 +77,8 @@ struct Explorer<'m, 'data> {
     /// Code without a name that is reached by jumps, by its first address.
     outside: HashMap<u64, OutsideCode>,
     info: InstructionInfoFactory,
-    /// True if a table of jumps leads to code without a name that may be a part of the function, and never comes back.
+    /// True if a jump table leads to code without a name that does not jump back, and so may or may not belong to the
+    /// function.
     leaves_by_table: bool,
 }
 
@@ -143,7 +144,8 @@ impl<'m, 'data> Explorer<'m, 'data> {
         }
     }
 
-    /// Adds a part of the function that only a table of jumps leads to. Returns false if there is none that is not known.
+    /// Adds a part of the function that is reached by a jump table only. Returns false if there is no further such
+    /// part.
     fn add_part_of_tables(&mut self) -> Result<bool, ExitProblem> {
         let is_jump = |one: &Instruction| {
             one.flow_control() == FlowControl::IndirectBranch && !is_by_pointer(one)
@@ -174,7 +176,8 @@ impl<'m, 'data> Explorer<'m, 'data> {
         Ok(false)
     }
 
-    /// Adds the first part that a table leads to and that is not known. Without the number of entries, only names decide.
+    /// Adds the first unknown part to which the jump table leads. If the number of its entries is unknown, only parts
+    /// with a name are accepted.
     fn add_part(
         &mut self,
         table: JumpTable,
@@ -477,7 +480,7 @@ impl<'m, 'data> Explorer<'m, 'data> {
         after
     }
 
-    /// Decodes all code of a piece, also what no followed jump reaches.
+    /// Decodes all code of the function's piece `number`, including code that no followed jump reaches.
     fn sweep(&mut self, number: usize) -> Result<(), ExitProblem> {
         let Some(piece) = self.pieces.ranges.get(number).cloned() else { return Ok(()) };
         let mut at = piece.start;
@@ -560,8 +563,8 @@ impl<'m, 'data> Explorer<'m, 'data> {
         exits.checked()
     }
 
-    /// Returns whether a `ret` returns from the function, and not from code within it that the function calls; `None`
-    /// if that is not known.
+    /// Returns whether a `ret` returns from the function, rather than from an inner part that the function calls.
+    /// `None` if that is not known.
     fn kind_of_return(&self, instruction: &Instruction, frame: Frame) -> Option<bool> {
         match frame.stack {
             Some(0) => return Some(true),
@@ -582,14 +585,14 @@ impl<'m, 'data> Explorer<'m, 'data> {
         (is_called && !is_overwritten).then_some(false)
     }
 
-    /// Returns whether a jump to `address` is a return: with one of the compiler's options, functions jump to a common
-    /// `ret`.
+    /// Returns whether a jump to `address` is a return. With a compiler option (return thunks), functions jump to a
+    /// common `ret`.
     fn is_return_thunk(&self, address: u64) -> bool {
         self.pieces.map.beginning_at(address).iter().any(|one| one.name == b"__x86_return_thunk")
     }
 
-    /// Examines an indirect jump: `None` if it stays in the function; `Some(None)` if it leaves it to an unknown
-    /// target; else the place of the target.
+    /// Examines an indirect jump. Returns `None` if it stays in the function, `Some(None)` if it leaves the
+    /// function to an unknown target, else the place that holds the target.
     #[allow(clippy::option_option)]
     fn indirect(&self, instruction: &Instruction, frame: Frame) -> Option<Option<JumpTarget>> {
         // Without an ENDBR at its target it leads to a `switch` of its own: `notrack`. So does one with something of the

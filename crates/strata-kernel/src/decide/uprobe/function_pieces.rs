@@ -19,11 +19,12 @@ pub(crate) struct Exits {
     pub(crate) returns: Vec<u64>,
     /// Jumps to other functions that are always taken.
     pub(crate) tail_calls: Vec<u64>,
-    /// Jumps that may leave the function.
+    /// Jumps that leave the function under a condition, each with its condition.
     pub(crate) guarded: Vec<(u64, Guard)>,
 }
 
-/// Why the exits of a function are not all known. The text continues "its returns cannot be probed: ".
+/// The reason why not all exits of a function are known. Its message follows the text "its returns cannot be probed:
+/// ".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExitProblem {
     #[error("the file does not say where it ends")]
@@ -65,7 +66,7 @@ pub enum ExitProblem {
     /// At this offset in the function \[byte\], an exit takes another address from the stack than the caller's.
     #[error("its exit at +{0:#x} takes another address from the stack than that of its caller")]
     Stack(u64),
-    /// The functions of the file that were examined have too much code in all.
+    /// The functions of the file that were examined so far have too much code in total.
     #[error("the functions that were looked at in this file have more than {} MiB of code", crate::discover::code_map::BUDGET >> 20)]
     Budget,
     /// At this offset in the function \[byte\], an exit has a prefix that the kernel cannot probe.
@@ -93,12 +94,12 @@ pub(crate) struct Pieces<'m, 'data> {
     pub(crate) start: u64,
     /// The ranges that are known so far, the main one first.
     pub(crate) ranges: Vec<Range<u64>>,
-    /// True if some code may be reached in ways that were not followed.
+    /// True if the function may have code that was not found.
     pub(crate) is_partial: bool,
 }
 
 impl<'m, 'data> Pieces<'m, 'data> {
-    /// Creates the pieces of the function that begins at `start`, without any.
+    /// Creates an empty list of pieces for the function that begins at `start`.
     pub(crate) fn new(map: &'m CodeMap<'data>, start: u64) -> Pieces<'m, 'data> {
         Pieces { map, start, ranges: vec![], is_partial: map.go().is_some() }
     }
@@ -158,7 +159,7 @@ impl<'m, 'data> Pieces<'m, 'data> {
 }
 
 impl Exits {
-    /// Returns the exits, of which there must be some.
+    /// Returns the exits. It is an error if there are none.
     ///
     /// # Errors
     /// [`ExitProblem::Never`].
