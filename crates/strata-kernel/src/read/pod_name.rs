@@ -9,9 +9,11 @@
 //! These files belong to root. Without them, readers know a pod by the number in the path of its control groups. The result is a name for
 //! people and decides nothing: whoever may make control groups can imitate the paths.
 
+use std::collections::HashMap;
 use std::fs::{read_dir, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -34,12 +36,35 @@ const ANNOTATIONS: [[&str; 2]; 2] = [
     ["io.kubernetes.pod.namespace", "io.kubernetes.pod.name"],
 ];
 
+/// The most containers whose pods are remembered.
+const KNOWN_MAX: usize = 1 << 12;
+
+/// Pods by folder and container: a container may have thousands of processes, and its owner chooses how long its description is. Nobody
+/// uses an id twice.
+static KNOWN: Mutex<Option<HashMap<(PathBuf, String), String>>> = Mutex::new(None);
+
 /// Returns `NAMESPACE/NAME` of the pod in one of whose containers a control group is; empty if it is in none, or nobody says the name.
 pub(crate) fn pod_of(root: &Path, group: &[u8]) -> String {
     let is_of_kubernetes = group.windows(8).any(|part| part == b"kubepods");
     let id = named(group).filter(|id| is_of_kubernetes && is_id(id));
-    let name = id.and_then(|id| files(root, &id).iter().find_map(|file| pod_in(file)));
-    name.unwrap_or_default()
+    id.map(|id| known_pod(root, id)).unwrap_or_default()
+}
+
+/// Returns the pod of a container as [`pod_of`] does. Reads the files once.
+fn known_pod(root: &Path, id: String) -> String {
+    let key = (root.to_owned(), id);
+    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = lock().get_or_insert_default().get(&key) {
+        return name.clone();
+    }
+    let name = files(root, &key.1).iter().find_map(|file| pod_in(file)).unwrap_or_default();
+    let mut known = lock();
+    let known = known.get_or_insert_default();
+    if known.len() >= KNOWN_MAX {
+        known.clear();
+    }
+    known.insert(key, name.clone());
+    name
 }
 
 /// Returns where the runtimes may describe a container.
@@ -121,6 +146,10 @@ mod tests {
             format!("/kubepods.slice/kubepods-podx.slice/cri-containerd-{}.scope", id(digit))
         };
         assert_eq!(root.pod(&group("a")), "shop/web-5d9f");
+        // Its next processes do not read the file again.
+        root.file(&task("a"), &config("shop", "other", containerd));
+        assert_eq!(root.pod(&group("a")), "shop/web-5d9f");
+        assert_eq!(pod_in(&root.0.join(task("a"))).unwrap(), "shop/other");
         assert_eq!(root.pod(&format!("/kubepods/burstable/podx/{}", id("b"))), "kube-system/dns.0");
         // The same container, and no pod of Kubernetes; a container that nobody describes; no container.
         for group in
@@ -145,7 +174,7 @@ mod tests {
             ),
         ] {
             root.file(&task("d"), text);
-            assert_eq!(root.pod(&group("d")), "", "{:?}", text.get(..80));
+            assert_eq!(pod_in(&root.0.join(task("d"))), None, "{:?}", text.get(..80));
         }
         std::fs::create_dir_all(root.0.join(task("e"))).unwrap();
         assert_eq!(root.pod(&group("e")), "");
