@@ -96,10 +96,13 @@ pub(crate) fn read(bytes: &[u8], wanted: &[u64]) -> Vec<TracepointFormat> {
             sized(&mut from)?;
         }
         for _ in 0..from.u32()? {
+            // Each of its formats has a copy of it.
             let system = from.line()?;
+            let system = system.get(..limits::NAME_BYTES).unwrap_or(system);
+            let system = String::from_utf8_lossy(system);
             for _ in 0..from.u32()? {
                 let text = String::from_utf8_lossy(sized(&mut from)?);
-                let format = parse(&String::from_utf8_lossy(system), &text);
+                let format = parse(&system, &text);
                 found.extend(format.filter(|format| wanted.remove(&format.id)));
             }
         }
@@ -124,6 +127,9 @@ pub(crate) fn parse(system: &str, text: &str) -> Option<TracepointFormat> {
     };
     let (mut end, mut names) = (0, HashSet::new());
     for field in text.lines().filter_map(field) {
+        if format.fields.len() == limits::FIELDS {
+            break;
+        }
         let field_end = field.offset + field.class.bytes();
         if field.offset >= end && field_end <= END_MAX && names.insert(field.name.clone()) {
             end = field_end;
@@ -259,5 +265,34 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(read(&bytes[..end], &[316]).len() <= 1);
         }
+    }
+
+    #[test]
+    fn long_name_of_a_system_is_not_copied_for_each_format() {
+        let mut bytes = [&MAGIC[..], b"0.6\0", &[0; 6]].concat();
+        for name in ["header_page\0", "header_event\0"] {
+            bytes.extend([name.as_bytes(), &0u64.to_ne_bytes()].concat());
+        }
+        bytes.extend([0u32, 1].map(u32::to_ne_bytes).concat());
+        bytes.resize(bytes.len() + (1 << 20), b'x');
+        bytes.push(0);
+        bytes.extend(3000u32.to_ne_bytes());
+        for id in 0..3000 {
+            let text = format!("name: x\nID: {id}\n");
+            bytes.extend((text.len() as u64).to_ne_bytes());
+            bytes.extend(text.bytes());
+        }
+        let wanted: Vec<u64> = (0..3000).collect();
+        let formats = read(&bytes, &wanted);
+        let names: usize = formats.iter().map(|format| format.system.len()).sum();
+        assert_eq!((formats.len(), names), (3000, 3000 * limits::NAME_BYTES));
+    }
+
+    #[test]
+    fn format_has_no_more_fields_than_a_trace_can_have() {
+        let fields =
+            (0..200).map(|at| format!("\tfield:u8 f{at};\toffset:{at};\tsize:1;\tsigned:0;\n"));
+        let text = format!("name: x\nID: 1\nformat:\n{}", fields.collect::<String>());
+        assert_eq!(parse("a", &text).unwrap().fields.len(), limits::FIELDS);
     }
 }

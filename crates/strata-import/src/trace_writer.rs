@@ -11,6 +11,8 @@ use strata_model::{Trace, Uuid};
 
 /// Size of a packet from which on it is written \[byte\].
 const PACKET_BYTES: usize = 128 << 10;
+/// The most bytes of all packets that are not written yet \[byte\]: with many streams, their packets are smaller.
+const UNWRITTEN_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 /// The greatest number of streams; more CPUs share the last one.
 const STREAMS_MAX: u32 = 4096;
 /// Id that says that the whole id and time follow.
@@ -22,6 +24,8 @@ pub(crate) struct TraceWriter {
     folder: PathBuf,
     uuid: Uuid,
     streams: BTreeMap<u32, StreamWriter>,
+    /// Bytes of records in all streams that are not written yet.
+    unwritten: usize,
 }
 
 /// The stream of a CPU.
@@ -45,7 +49,7 @@ impl TraceWriter {
         };
         fs::write(folder.join("metadata"), text)?;
         let (folder, streams) = (folder.to_owned(), BTreeMap::new());
-        Ok(TraceWriter { folder, uuid: trace.uuid, streams })
+        Ok(TraceWriter { folder, uuid: trace.uuid, streams, unwritten: 0 })
     }
 
     /// Appends a record. Returns true if it is earlier than the one before of its CPU, whose time it then has.
@@ -57,6 +61,7 @@ impl TraceWriter {
         if stream.records.is_empty() {
             (stream.begin, stream.end) = (time, time);
         }
+        let before = stream.records.len();
         let compact = u16::try_from(id).ok().filter(|id| *id < EXTENDED);
         match compact.filter(|_| time - stream.end < 1 << 32) {
             Some(id) => {
@@ -71,8 +76,13 @@ impl TraceWriter {
         }
         parts.iter().for_each(|part| stream.records.extend_from_slice(part));
         stream.end = time;
-        if stream.records.len() >= PACKET_BYTES {
+        let bytes = stream.records.len();
+        self.unwritten += bytes - before;
+        if bytes >= PACKET_BYTES {
+            self.unwritten -= bytes;
             stream.flush(cpu, &self.folder, self.uuid)?;
+        } else if self.unwritten > UNWRITTEN_MAX {
+            self.flush_all()?;
         }
         Ok(is_late)
     }
@@ -87,10 +97,21 @@ impl TraceWriter {
         }
         // Of what the first packet of a stream counts, readers do not know whether it was discarded in front of the trace.
         if is_first || !stream.records.is_empty() {
+            self.unwritten -= stream.records.len();
             stream.flush(cpu, &self.folder, self.uuid)?;
         }
         stream.end = stream.end.max(time);
         stream.discarded = stream.discarded.saturating_add(records);
+        Ok(())
+    }
+
+    fn flush_all(&mut self) -> io::Result<()> {
+        for (cpu, stream) in &mut self.streams {
+            if !stream.records.is_empty() {
+                stream.flush(*cpu, &self.folder, self.uuid)?;
+            }
+        }
+        self.unwritten = 0;
         Ok(())
     }
 
@@ -123,9 +144,39 @@ impl StreamWriter {
         let mut file = File::options().append(true).create(true).open(path)?;
         file.write_all(&header.encode())?;
         file.write_all(&self.records)?;
-        self.records.clear();
+        // Its memory goes, too: there may be many streams.
+        self.records = Vec::new();
         self.sequence += 1;
         self.told = self.discarded;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_many_cpus_take_bounded_memory() {
+        let folder = std::env::temp_dir().join(format!("strata-streams-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let streams = BTreeMap::new();
+        let mut writer =
+            TraceWriter { folder: folder.clone(), uuid: Uuid([1; 16]), streams, unwritten: 0 };
+        let (cpus, record) = (300, [7; 7000]);
+        for at in 0..2 * cpus {
+            writer.write(at % cpus, u64::from(at), 0, &[&record]).unwrap();
+            if at % 7 == 0 {
+                writer.discard(at % cpus, u64::from(at), 1).unwrap();
+            }
+            let bytes = writer.streams.values().map(|stream| stream.records.len()).sum::<usize>();
+            let memory = writer.streams.values().map(|stream| stream.records.capacity());
+            assert!(memory.sum::<usize>() <= 2 * UNWRITTEN_MAX && bytes == writer.unwritten);
+        }
+        writer.finish().unwrap();
+        let files = fs::read_dir(&folder).unwrap().flatten();
+        let bytes: u64 = files.map(|file| file.metadata().unwrap().len()).sum();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(bytes > u64::from(2 * cpus) * record.len() as u64, "{bytes}");
     }
 }

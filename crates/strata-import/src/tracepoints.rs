@@ -1,6 +1,6 @@
 //! The class of a tracepoint, and the bytes of its records.
 
-use strata_model::{limits, Array, Element, EventClass, Field, FieldClass, Integer, Sequence};
+use strata_model::{Array, Element, EventClass, Field, FieldClass, Integer, Sequence};
 
 use crate::bytes::put_text;
 use crate::formats::{fitting, FormatClass, FormatField, TracepointFormat};
@@ -25,7 +25,7 @@ impl Tracepoint {
         if is_probe {
             name = fitting(&format!("{}:{name}", format.system));
         }
-        let fields: Vec<_> = format.fields.iter().take(limits::FIELDS).cloned().collect();
+        let fields = format.fields.clone();
         let class = EventClass {
             name,
             fields: fields.iter().map(field_of).collect(),
