@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::Parser as _;
+use strata_import::ImportError;
+use strata_session::stop::latest_signal;
 
 use crate::exit_status::{stopped_by, FAILED};
 use crate::flags::{Action, Flags, ListFlags};
@@ -157,6 +159,9 @@ fn failed(error: &anyhow::Error) -> u8 {
     let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     };
+    if let Some(ImportError::Stopped) = error.downcast_ref() {
+        return stopped_by(latest_signal());
+    }
     let of_session = error.downcast_ref::<strata_session::SessionError>();
     let is_of_control = error.is::<strata_control::ControlError>();
     // With `strata list | head`, or a pager that was closed, the reader has seen enough. But if the other end of a

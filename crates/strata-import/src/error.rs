@@ -22,6 +22,9 @@ pub enum ImportError {
         /// Describes what is wrong with the file, and what to do.
         why: String,
     },
+    /// It was asked to stop.
+    #[error("stopped")]
+    Stopped,
 }
 
 /// An [`ImportError`] without the path.

@@ -65,17 +65,19 @@ impl Origin {
     }
 }
 
-/// Writes what is in a file of `origin` to `folder`, which exists and is empty, as a trace with this UUID.
+/// Writes what is in a file of `origin` to `folder`, which exists and is empty, as a trace with this UUID, unless `is_stopped`
+/// returns true before.
 ///
 /// # Errors
-/// The file cannot be read, or the trace cannot be written.
+/// The file cannot be read, the trace cannot be written, or it was asked to stop.
 pub fn convert(
     origin: Origin,
     path: &Path,
     folder: &Path,
     uuid: Uuid,
+    is_stopped: &dyn Fn() -> bool,
 ) -> Result<Imported, ImportError> {
     match origin {
-        Origin::Perf => perf::convert(path, folder, uuid),
+        Origin::Perf => perf::convert(path, folder, uuid, is_stopped),
     }
 }

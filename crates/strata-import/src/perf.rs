@@ -30,7 +30,12 @@ pub(crate) fn is_one(begin: &[u8; 8]) -> bool {
 }
 
 /// Writes what is in the file to `folder`.
-pub(crate) fn convert(path: &Path, folder: &Path, uuid: Uuid) -> Result<Imported, ImportError> {
+pub(crate) fn convert(
+    path: &Path,
+    folder: &Path,
+    uuid: Uuid,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Imported, ImportError> {
     let of_file = |problem: Problem| problem.of(path);
     let of_trace = |source: io::Error| Problem::System(source).of(folder);
     let mut file = File::open(path).map_err(|error| of_file(error.into()))?;
@@ -45,6 +50,9 @@ pub(crate) fn convert(path: &Path, folder: &Path, uuid: Uuid) -> Result<Imported
     let records = Records::new(&mut file, about.data);
     let mut records = records.map_err(|error| of_file(error.into()))?;
     let damage = loop {
+        if is_stopped() {
+            return Err(ImportError::Stopped);
+        }
         match records.next(0).map_err(|error| of_file(error.into()))? {
             Next::Record(kind, misc) => {
                 let record = PerfRecord::parse((kind, misc), &records.body, &about);
@@ -85,7 +93,7 @@ fn remarks(about: &PerfFile, classes: &Classes) -> Vec<String> {
     let mut remarks = Vec::new();
     if about.is_unfinished {
         remarks.push(
-            "perf record was killed before it had ended the file: what it had written is shown"
+            "perf record has not ended the file: it was killed, or still records. What it had written is shown"
                 .to_owned(),
         );
     }

@@ -17,7 +17,7 @@ pub fn run(input: &[u8]) {
     fs::write(&file, input).expect("a file");
     fs::create_dir(&folder).expect("a folder for the trace");
     if let Some(origin) = Origin::of(&file) {
-        match convert(origin, &file, &folder, Uuid([1; 16])) {
+        match convert(origin, &file, &folder, Uuid([1; 16]), &|| false) {
             Ok(imported) => {
                 let files = fs::read_dir(&folder).expect("the trace").flatten();
                 let bytes: u64 = files.map(|file| file.metadata().map_or(0, |it| it.len())).sum();

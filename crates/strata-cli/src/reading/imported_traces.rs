@@ -1,20 +1,26 @@
 //! Files of other tracers, such as perf.data: rewritten as traces, which are there for as long as the command runs.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use strata_ctf::kernel_symbols;
 use strata_ctf::model::{stable_hash, Uuid, STABLE_HASH_OF_NOTHING};
-use strata_import::{convert, Origin};
+use strata_import::{convert, ImportError, Origin};
 use strata_remote::PrivateCopy;
+use strata_session::stop::latest_signal;
 
 use crate::stderr;
 use crate::units::{clean, count};
 
-/// The traces that were made, until [`remove_all`].
-static COPIES: Mutex<Vec<PrivateCopy>> = Mutex::new(Vec::new());
+/// The traces that were made, until [`remove_all`], each with the process that removes it if this one is killed.
+static COPIES: Mutex<Vec<(PrivateCopy, Option<Child>)>> = Mutex::new(Vec::new());
+
+/// A shell's script: waits until nobody has the other end of the pipe, and removes a folder.
+const REMOVE: &str = "trap '' HUP INT QUIT TERM; while read -r line; do :; done; rm -rf -- \"$1\"";
 
 /// Returns the folder below which copies of traces are kept.
 pub fn folder_for_copies() -> PathBuf {
@@ -39,8 +45,17 @@ pub fn readable(path: PathBuf) -> Result<PathBuf> {
     let copy = PrivateCopy::make(&above).with_context(why)?;
     let folder = copy.path().join(path.file_name().unwrap_or_default());
     std::fs::create_dir(&folder).with_context(why)?;
-    COPIES.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
-    let imported = convert(origin, &path, &folder, uuid_of(&path)?)?;
+    let remover = remover(copy.path());
+    COPIES.lock().unwrap_or_else(PoisonError::into_inner).push((copy, remover));
+    let is_stopped = || latest_signal().is_some();
+    let imported = convert(origin, &path, &folder, uuid_of(&path)?, &is_stopped);
+    let imported = imported.map_err(|error| {
+        let is_of_copy = matches!(&error, ImportError::System { path, .. } if *path == folder);
+        match is_of_copy {
+            true => Error::new(error).context(why()),
+            false => error.into(),
+        }
+    })?;
     if let Some((symbol, address)) = &imported.kernel_symbol {
         if let Some(symbols) = own_kernel_symbols(symbol, *address) {
             std::fs::write(folder.join(kernel_symbols::FILE), symbols).with_context(why)?;
@@ -61,7 +76,26 @@ pub fn readable(path: PathBuf) -> Result<PathBuf> {
 
 /// Removes all traces that were made.
 pub fn remove_all() {
-    COPIES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    let copies = std::mem::take(&mut *COPIES.lock().unwrap_or_else(PoisonError::into_inner));
+    for (copy, remover) in copies {
+        drop(copy);
+        if let Some(mut remover) = remover {
+            drop(remover.stdin.take());
+            let _ = remover.wait();
+        }
+    }
+}
+
+/// Starts a process that removes the folder once this one is gone, however it ends: a copy may have gigabytes, and `strata ui` ends by
+/// Ctrl-C only. Without a shell, the next command that makes a copy removes it.
+fn remover(folder: &Path) -> Option<Child> {
+    let folder = std::path::absolute(folder).ok()?;
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", REMOVE, "sh"]).arg(folder).current_dir("/");
+    shell.env_clear().env("PATH", "/usr/bin:/bin");
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Signals of the terminal are for this process.
+    shell.process_group(0).spawn().ok()
 }
 
 /// Returns a UUID that is the same for the same file, so that what is kept of a trace stays of use.

@@ -36,7 +36,7 @@ impl Folder {
         fs::write(&file, bytes).unwrap();
         fs::remove_dir_all(&trace).unwrap();
         fs::create_dir(&trace).unwrap();
-        convert(&file, &trace, Uuid([7; 16]))
+        convert(&file, &trace, Uuid([7; 16]), &|| false)
     }
 
     /// Returns time, thread, name and fields of each event, and what was discarded.
@@ -359,6 +359,16 @@ fn files_of_other_kinds_are_refused_with_what_to_do() {
     compressed.push(record(81, 0, &[1, 2, 3]));
     let text = folder.convert(&file(&compressed)).unwrap_err().to_string();
     assert!(text.contains("without -z"), "{text}");
+}
+
+#[test]
+fn conversion_that_is_stopped_ends() {
+    let folder = Folder::new();
+    folder.convert(&file(&records())).unwrap();
+    let (path, trace) = (folder.0.join("perf.data"), folder.0.join("stopped"));
+    fs::create_dir(&trace).unwrap();
+    let stopped = convert(&path, &trace, Uuid([7; 16]), &|| true);
+    assert!(matches!(stopped, Err(ImportError::Stopped)), "{stopped:?}");
 }
 
 #[test]

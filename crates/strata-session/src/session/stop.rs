@@ -25,6 +25,15 @@ const UNHEEDED: [i32; 8] = [
     libc::SIGSTKFLT,
 ];
 
+/// The latest signal that requested a stop of any counter, or 0.
+static LATEST: AtomicI32 = AtomicI32::new(0);
+
+/// Returns the latest signal that requested a stop of any counter: for work that is given no counter.
+#[must_use]
+pub fn latest_signal() -> Option<i32> {
+    Some(LATEST.load(Ordering::Acquire)).filter(|&signal| signal != 0)
+}
+
 /// A counter of requests to stop the session. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
@@ -147,6 +156,9 @@ impl Stop {
     /// Requests a stop; `signal` is the reason, or 0.
     pub fn request(&self, signal: i32) {
         self.signal.store(signal, Ordering::Relaxed);
+        if signal != 0 {
+            LATEST.store(signal, Ordering::Release);
+        }
         // Release pairs with the acquire in requests(): a thread that sees the request also sees the signal.
         self.requests.fetch_add(1, Ordering::Release);
         self.wake();
@@ -225,6 +237,7 @@ mod tests {
         assert_eq!(stop.requests(), 0);
         signal_hook::low_level::raise(libc::SIGTERM).unwrap();
         assert_eq!((stop.requests(), stop.signal()), (1, Some(libc::SIGTERM)));
+        assert!(latest_signal().is_some());
         // Else this waits for ever.
         stop.wait(None);
         assert_eq!(stop.take_unheeded(), None);
