@@ -164,15 +164,20 @@ impl PerfFile {
         let mut about = PerfFile { data, ..PerfFile::default() };
         let mut records = Records::new(file, data)?;
         let (mut tracing, mut ids, mut descriptions) = (Vec::new(), 0, None);
-        while let Next::Record(kind, _) = records.next(FEATURE_BYTES_MAX)? {
+        loop {
+            // The first descriptions count.
+            let kept = if tracing.is_empty() { FEATURE_BYTES_MAX } else { 0 };
+            let Next::Record(kind, _) = records.next(kept)? else { break };
             match kind {
                 SAMPLE => break,
-                HEADER_TRACING_DATA => tracing = std::mem::take(&mut records.behind),
+                HEADER_TRACING_DATA if kept > 0 => tracing = std::mem::take(&mut records.behind),
                 HEADER_ATTR => about.add_event(&records.body, &mut ids)?,
                 HEADER_FEATURE => {
                     let mut from = Bytes(&records.body);
                     match from.u64().and_then(|bit| u32::try_from(bit).ok()) {
                         Some(EVENT_DESC) => descriptions = Some(from.0.to_vec()),
+                        // It is a record of its own.
+                        Some(TRACING_DATA) => {}
                         Some(bit) => about.read_feature(bit, from.0),
                         None => {}
                     }

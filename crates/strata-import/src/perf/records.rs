@@ -27,7 +27,9 @@ fn bytes_behind(kind: u32, body: &[u8]) -> Option<u64> {
 
 /// The records of a file, one after the other.
 pub(crate) struct Records<'f> {
-    data: BufReader<io::Take<&'f mut File>>,
+    data: BufReader<&'f mut File>,
+    /// Bytes of the records that the file has behind what was read.
+    left: u64,
     /// The bytes behind the head of the last record.
     pub body: Vec<u8>,
     /// What stands behind the last record and is no record, if it was asked for.
@@ -48,9 +50,10 @@ impl<'f> Records<'f> {
     /// Begins at the place of the records: offset and size \[byte\].
     pub fn new(file: &'f mut File, (at, bytes): (u64, u64)) -> io::Result<Records<'f>> {
         file.seek(SeekFrom::Start(at))?;
-        let data = BufReader::with_capacity(1 << 18, file.take(bytes));
+        let left = bytes.min(file.metadata()?.len().saturating_sub(at));
+        let data = BufReader::with_capacity(1 << 18, file);
         let body = Vec::with_capacity(RECORD_BYTES);
-        Ok(Records { data, body, behind: Vec::new(), bytes: 0 })
+        Ok(Records { data, left, body, behind: Vec::new(), bytes: 0 })
     }
 
     /// Reads the next record, and what stands behind it if that has at most `kept` bytes.
@@ -78,19 +81,28 @@ impl<'f> Records<'f> {
         }
         let behind = bytes_behind(kind, &self.body).unwrap_or(0);
         self.behind.clear();
-        let mut rest = (&mut self.data).take(behind);
-        let skipped = match behind <= kept {
-            true => rest.read_to_end(&mut self.behind)? as u64,
-            false => io::copy(&mut rest, &mut io::sink())?,
-        };
-        self.bytes += u64::from(size) + skipped;
+        if behind > self.left {
+            return Ok(Next::Damage(format!(
+                "{behind} bytes were to be behind a record of kind {kind}, and {} are",
+                self.left
+            )));
+        }
+        if behind <= kept {
+            (&mut self.data).take(behind).read_to_end(&mut self.behind)?;
+        } else {
+            // They may be gigabytes, or a hole of any size.
+            self.data.seek_relative(i64::try_from(behind).map_err(io::Error::other)?)?;
+        }
+        self.left -= behind;
+        self.bytes += u64::from(size) + behind;
         Ok(Next::Record(kind, misc))
     }
 
     /// Reads until the buffer is full or the data ends. Returns the bytes that were read.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         let mut have = 0;
-        while let Some(rest) = buffer.get_mut(have..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = buffer.get_mut(have..most).filter(|rest| !rest.is_empty()) {
             match self.data.read(rest) {
                 Ok(0) => break,
                 Ok(bytes) => have += bytes,
@@ -98,6 +110,7 @@ impl<'f> Records<'f> {
                 Err(error) => return Err(error),
             }
         }
+        self.left -= have as u64;
         Ok(have)
     }
 }

@@ -362,6 +362,40 @@ fn files_of_other_kinds_are_refused_with_what_to_do() {
 }
 
 #[test]
+fn bytes_behind_a_record_are_passed_over_without_reading_them() {
+    let folder = Folder::new();
+    let aux = |bytes: u64| record(71, 0, &[words(&[bytes]), vec![0; 32]].concat());
+    let mut all = records();
+    all.insert(4, [aux(16), vec![0xff; 16]].concat());
+    let imported = folder.convert(&file(&all)).unwrap();
+    assert_eq!((imported.samples, imported.remarks), (3, Vec::new()));
+    // More than the file has, of any size.
+    for bytes in [1 << 20, 1 << 62, u64::MAX] {
+        let mut all = records();
+        all.push(aux(bytes));
+        let imported = folder.convert(&file(&all)).unwrap();
+        let remark = imported.remarks.first().map_or("", String::as_str);
+        assert!(imported.samples == 3 && remark.contains("behind a record of kind 71"), "{remark}");
+    }
+    // A hole of 1 TiB takes no time.
+    let hole = 1u64 << 40;
+    let mut all = records();
+    all.push(aux(hole));
+    let mut bytes = file(&all);
+    let data = u64::from_ne_bytes(*bytes[48..].first_chunk().unwrap());
+    bytes[48..56].copy_from_slice(&words(&[data + hole]));
+    bytes.truncate((104 + 2 * 144 + 16 + data) as usize);
+    let (path, trace) = (folder.0.join("sparse"), folder.0.join("of-sparse"));
+    fs::write(&path, &bytes).unwrap();
+    let sparse = File::options().write(true).open(&path).unwrap();
+    if sparse.set_len(bytes.len() as u64 + hole).is_ok() {
+        fs::create_dir(&trace).unwrap();
+        let imported = convert(&path, &trace, Uuid([7; 16]), &|| false).unwrap();
+        assert_eq!((imported.samples, imported.remarks.len()), (3, 1), "{:?}", imported.remarks);
+    }
+}
+
+#[test]
 fn conversion_that_is_stopped_ends() {
     let folder = Folder::new();
     folder.convert(&file(&records())).unwrap();
