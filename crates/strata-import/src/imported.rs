@@ -9,7 +9,10 @@ pub struct Imported {
     pub discarded: u64,
     /// The remarks say to people what is not in the trace, or is there in another way.
     pub remarks: Vec<String>,
-    /// The address of a symbol of the kernel while it was recorded. A running kernel with the same address has the same
-    /// functions at the same addresses.
+    /// The address of a symbol of the kernel while it was recorded. A running kernel of the same release that has it at the same
+    /// address has the same functions at the same addresses. The release is needed: kernels that do not choose an address by
+    /// chance all have one address.
     pub kernel_symbol: Option<(String, u64)>,
+    /// The release of the kernel, as `uname -r` shows it.
+    pub kernel_release: Option<String>,
 }

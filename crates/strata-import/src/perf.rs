@@ -84,8 +84,13 @@ pub(crate) fn convert(
             counts.late
         ));
     }
-    let kernel_symbol = counts.kernel_symbol;
-    Ok(Imported { samples: counts.samples, discarded: counts.discarded, remarks, kernel_symbol })
+    Ok(Imported {
+        samples: counts.samples,
+        discarded: counts.discarded,
+        remarks,
+        kernel_symbol: counts.kernel_symbol,
+        kernel_release: about.release,
+    })
 }
 
 /// Returns what readers should know of the whole file.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Error, Result};
 use strata_ctf::kernel_symbols;
 use strata_ctf::model::{stable_hash, Uuid, STABLE_HASH_OF_NOTHING};
-use strata_import::{convert, ImportError, Origin};
+use strata_import::{convert, ImportError, Imported, Origin};
 use strata_remote::PrivateCopy;
 use strata_session::stop::latest_signal;
 
@@ -56,10 +56,8 @@ pub fn readable(path: PathBuf) -> Result<PathBuf> {
             false => error.into(),
         }
     })?;
-    if let Some((symbol, address)) = &imported.kernel_symbol {
-        if let Some(symbols) = own_kernel_symbols(symbol, *address) {
-            std::fs::write(folder.join(kernel_symbols::FILE), symbols).with_context(why)?;
-        }
+    if let Some(symbols) = own_kernel_symbols(&imported) {
+        std::fs::write(folder.join(kernel_symbols::FILE), symbols).with_context(why)?;
     }
     let name = clean(&path.display().to_string());
     for remark in &imported.remarks {
@@ -119,18 +117,53 @@ fn uuid_of(path: &Path) -> Result<Uuid> {
     Ok(Uuid(uuid))
 }
 
-/// Returns the functions of the kernel that runs here, if `symbol` has this address in it: then the file is of this boot.
-fn own_kernel_symbols(symbol: &str, address: u64) -> Option<Vec<u8>> {
+/// Returns the functions of the kernel that runs here, if the file is of it.
+fn own_kernel_symbols(imported: &Imported) -> Option<Vec<u8>> {
+    imported.kernel_symbol.as_ref()?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let text = std::fs::read("/proc/kallsyms").ok()?;
     let text = String::from_utf8_lossy(&text);
-    let is_same = text.lines().any(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let found = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
-        found == Some(address) && words.nth(1) == Some(symbol)
-    });
+    is_of(imported, release.trim_end(), &text).then(|| kernel_symbols::of_kallsyms(&text))?
+}
+
+/// Returns true if the file is of the kernel with this release and these symbols, and of this boot, as far as the address of a symbol
+/// tells. Kernels that do not choose an address by chance all have one address.
+fn is_of(imported: &Imported, release: &str, symbols: &str) -> bool {
+    let Some((symbol, address)) = &imported.kernel_symbol else { return false };
+    let is_release = imported.kernel_release.as_deref() == Some(release);
     // The kernel shows 0 to those who may not see addresses.
-    if !is_same || address == 0 {
-        return None;
+    let is_known = is_release && *address != 0;
+    is_known
+        && symbols.lines().any(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let found = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+            found == Some(*address) && words.nth(1) == Some(symbol)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_is_of_a_kernel_whose_release_and_address_it_has() {
+        let symbols =
+            "ffffffff81000000 T _text\nffffffff81000040 t start\n0000000000000000 T none\n";
+        let of = |release: Option<&str>, symbol: &str, address| {
+            let kernel_symbol = Some((symbol.to_owned(), address));
+            let kernel_release = release.map(str::to_owned);
+            is_of(
+                &Imported { kernel_symbol, kernel_release, ..Imported::default() },
+                "6.1",
+                symbols,
+            )
+        };
+        let text = 0xffff_ffff_8100_0000;
+        assert!(of(Some("6.1"), "_text", text));
+        // Without a random address, that of each kernel is the same.
+        assert!(!of(Some("6.2"), "_text", text) && !of(None, "_text", text));
+        assert!(!of(Some("6.1"), "_text", text + 1) && !of(Some("6.1"), "_stext", text));
+        assert!(!of(Some("6.1"), "none", 0));
+        assert!(!is_of(&Imported::default(), "6.1", symbols));
     }
-    kernel_symbols::of_kallsyms(&text)
 }

@@ -216,6 +216,7 @@ fn records_are_in_the_order_of_time_with_names_and_fields() {
     let kernel = Some(("_text".to_owned(), 0xffff_8000));
     assert_eq!((imported.samples, imported.discarded, imported.kernel_symbol), (3, 5, kernel));
     assert_eq!(imported.remarks, [""; 0]);
+    assert_eq!(imported.kernel_release.as_deref(), Some("6.1.0"));
     let (lines, discarded) = folder.read();
     let wanted = [
         "1000 app:5 lttng_statedump_process_state app",
