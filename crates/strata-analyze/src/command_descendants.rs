@@ -36,18 +36,18 @@ use strata_model::EnvValue;
 use strata_timeline::{kernel_name, CallEnd, Sources, ThreadId, World};
 use thiserror::Error;
 
-/// Bytes of a stream that one worker reads at once.
+/// Size of the part of a stream that one worker reads at once \[byte\].
 const PART_BYTES: u64 = 4 << 20;
-/// The most facts about threads that are kept; some 40 bytes each.
+/// The most facts about threads that are kept; each takes some 40 bytes.
 const FACTS_MAX: usize = 1 << 22;
 
-/// The most ancestors of a process that are searched. A forged trace may need them for each of its facts.
+/// The most ancestors of a process that are searched. The limit protects against forged traces.
 const PARENTS_MAX: usize = 256;
 
 /// The kernel's own event for a fork, and the event that replaces it where loaded code is tracked for call stacks.
 const FORKS: [&str; 2] = ["sched_process_fork", "lttng_statedump_vm_fork"];
 
-/// The reason for which the command's records cannot be found.
+/// The reason why the records of the recorded command cannot be found.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MineError {
     /// No trace says which command was recorded.
@@ -56,13 +56,13 @@ pub enum MineError {
          since this version; of others, select by -f"
     )]
     NotSaid,
-    /// The command was not found.
+    /// The start of the command is not in the trace.
     #[error(
         "--mine: the command's start is not in the trace: whoever recorded was process {0}, and no record says of whom it \
          is the parent. Record with -k sched_process_fork, too; of a part of a rotated trace, show all parts together"
     )]
     NoStart(i64),
-    /// There are too many facts to keep.
+    /// The traces have more facts about threads than can be kept.
     #[error("--mine: there are more than {FACTS_MAX} starts of threads, as many as are kept. Take less time, by --from and --until")]
     TooMany,
 }
@@ -72,13 +72,13 @@ pub enum MineError {
 enum ThreadFact {
     /// A thread has created another one.
     Fork { parent: i64, parent_tid: i64, child: i64, child_tid: i64 },
-    /// The thread existed when the trace began, in a process with this parent.
+    /// The thread existed when the trace began. Has its process, and the parent of that process.
     There { tid: i64, process: i64, parent: i64 },
-    /// The thread is one of those whose calls are recorded.
+    /// The thread is one of those whose system calls are recorded.
     Calls { tid: i64 },
 }
 
-/// The kind of statements that a class' records make about threads, with the fields for them.
+/// The kind of statements that the records of an event class make about threads, with the fields that hold them.
 #[derive(Debug)]
 enum Teller {
     Nothing,
@@ -87,14 +87,14 @@ enum Teller {
     Calls(FieldRef),
 }
 
-/// The fields that name the threads which a record of a class is about.
+/// The fields that name the thread which made a record, and the threads that the record is about.
 #[derive(Clone, Debug, Default)]
 struct Concerned {
     is_known: bool,
     fields: Vec<FieldRef>,
 }
 
-/// The kind of statements about threads that a trace has.
+/// The kinds of statements about threads that a trace has.
 #[derive(Clone, Copy, Debug)]
 struct Tells {
     /// True if system calls were recorded of the command's threads only.
@@ -103,7 +103,7 @@ struct Tells {
     fork: &'static str,
 }
 
-/// The relation of a trace to the command.
+/// The relation of a trace to the recorded command.
 #[derive(Debug, Default)]
 enum TraceOwnership {
     /// The trace is of other processes.
@@ -111,8 +111,8 @@ enum TraceOwnership {
     Others,
     /// The trace is of one of the command's processes.
     Whole,
-    /// The trace is a kernel's. For each of its threads: the times from which it belongs to the command, or no longer
-    /// does.
+    /// The trace is a kernel's. For each of its threads, it has the times at which the thread begins or ceases to
+    /// belong to the command.
     Threads(Arc<ThreadOwnership>),
 }
 
@@ -122,8 +122,7 @@ type TimedFacts = Vec<(i64, ThreadFact)>;
 /// The identity of the recording that a kernel's trace belongs to: machine, recorder and begin.
 type RecordingId = (u8, i64, Option<String>);
 
-/// For each thread's number, the times at which ownership changes, each with true if the thread then belongs to the
-/// command.
+/// For each thread id, the times at which its thread begins (true) or ceases (false) to belong to the command.
 type ThreadOwnership = HashMap<i64, Vec<(i64, bool)>>;
 
 /// The records that belong to the recorded command.
@@ -131,13 +130,14 @@ type ThreadOwnership = HashMap<i64, Vec<(i64, bool)>>;
 pub struct Mine {
     /// The relation of each trace to the command, by [`strata_ctf::read::Trace::index`].
     traces: Vec<TraceOwnership>,
-    /// For each trace, the machine as a timeline numbers it, and the process if the whole trace is of one.
+    /// For each trace, the number that timelines give its machine, and the process if the whole trace is of one
+    /// process.
     homes: Vec<(u8, Option<i64>)>,
     /// The number of traces that do not say whether a command was recorded.
     unknown: usize,
 }
 
-/// The command's processes in a timeline, by their first threads.
+/// The command's processes in a timeline, each given by its first thread.
 #[derive(Clone, Debug, Default)]
 pub struct Processes(HashSet<ThreadId>);
 
@@ -218,8 +218,8 @@ fn facts_of(
     facts
 }
 
-/// Returns true if a process that existed when a trace began belongs to the command. Its ancestors are followed until
-/// one is known or is the recorder.
+/// Returns whether a process that existed when a trace began belongs to the command. Follows its ancestors to one
+/// that is known, or to the recorder.
 fn is_mine_by_parents(
     all: &ThreadOwnership,
     parents: &HashMap<i64, i64>,
@@ -242,8 +242,8 @@ fn is_mine_by_parents(
     false
 }
 
-/// Returns the threads that belong to the command, from the statements of one machine's kernel traces. The parents of a
-/// trace are used for that trace only.
+/// Returns the threads that belong to the command, from the statements of one machine's kernel traces. The statements
+/// of a trace about parents are used for that trace only.
 fn threads_of(traces: Vec<TimedFacts>, recorder: i64) -> ThreadOwnership {
     let parents = |facts: &TimedFacts| -> HashMap<i64, i64> {
         let parents = facts.iter().filter_map(|(_, fact)| match fact {
@@ -428,8 +428,8 @@ impl Mine {
         Processes(found)
     }
 
-    /// Returns true if a kernel's trace of the machine says that the number was also of a thread that is not the
-    /// command's.
+    /// Returns whether the thread id `tid` also belonged to a thread outside of the command, according to a
+    /// kernel's trace of the machine.
     fn denies(&self, machine: u8, tid: i32) -> bool {
         self.traces.iter().zip(&self.homes).any(|(of, home)| match of {
             TraceOwnership::Threads(threads) if home.0 == machine => {
@@ -456,8 +456,8 @@ impl Mine {
     }
 }
 
-/// Returns true if a thread that lived from `born` to `end` belonged to the command. `known` has the changes for its
-/// number.
+/// Returns whether a thread that lived from `born` to `end` belonged to the command. `known`: the changes for its
+/// thread id.
 fn is_mine_in(known: &[(i64, bool)], born: Option<i64>, end: i64) -> bool {
     let begin = born.map_or(0, |born| known.partition_point(|(from, _)| *from <= born));
     let at_begin = begin.checked_sub(1).and_then(|at| known.get(at));
@@ -498,7 +498,7 @@ fn created(schema: &Schema) -> Option<String> {
     }
 }
 
-/// Returns true if any trace says whether a command was recorded.
+/// Returns whether any of the traces states that a command was recorded.
 #[must_use]
 pub fn has_command(reader: &Reader) -> bool {
     reader.traces().iter().any(|trace| said(trace.schema()).is_some())

@@ -7,11 +7,11 @@ use strata_filter::Pattern;
 use strata_model::schema::{EventClass, FieldClass, Structure};
 use strata_timeline::{CounterRoles, COUNTERS_MAX, NAME_BYTES_MAX};
 
-/// The most members of one part of an event's records that are searched.
+/// The most members of one part of an event's records that are searched for numbers.
 const MEMBERS_MAX: usize = 4096;
 /// The deepest nesting of structures that is searched.
 const DEPTH_MAX: usize = 32;
-/// The most members of all classes together that are searched.
+/// The most members of all event classes together that are searched for numbers.
 const LOOKED_MAX: usize = 1 << 20;
 
 /// A user's choice of numeric fields to be shown as counters: `EVENT.FIELD`, or `FIELD` of any event. `*` stands for
@@ -49,12 +49,13 @@ impl std::fmt::Display for CounterRule {
     }
 }
 
-/// The error for a text that is not a counter.
+/// The error for a text that is not a valid counter rule.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'' is not a counter; write EVENT.FIELD or FIELD, as in 'myapp:queue.length'")]
 pub struct CounterRuleError;
 
-/// Returns the fields that any of the rules selects, and the number of fields beyond the limit.
+/// Returns the fields that the rules select as counters, and the number of fields that were left out because of the
+/// limit.
 #[must_use]
 pub fn roles(reader: &Reader, rules: &[CounterRule]) -> (CounterRoles, u64) {
     let mut roles: CounterRoles = HashMap::new();
@@ -123,7 +124,7 @@ fn numbers_of(event: &EventClass) -> Vec<(Scope, String)> {
 }
 
 /// Collects the paths of all numbers in a structure and in the structures within it. Paths that are too long are left
-/// out: two of them could be cut to the same name.
+/// out, since two of them could be shortened to the same name.
 fn numbers(
     structure: Option<&Structure>,
     prefix: &str,

@@ -38,9 +38,9 @@ use crate::fast_hash::Mix;
 use crate::reports::Label;
 use strata_timeline::{pass_on, Asked};
 
-/// The most changes of records' threads and processes that are kept, over all threads and CPUs.
+/// The most changes of names, processes and running threads that are kept, over all threads and CPUs.
 const CHANGES_MAX: usize = 1 << 22;
-/// The most lengths of calls and spans that are kept.
+/// The most durations of system calls and spans that are kept.
 const DURATIONS_MAX: usize = 1 << 21;
 /// The most spans that may be open at one time.
 const OPEN_MAX: usize = 1 << 18;
@@ -49,12 +49,12 @@ const COMM_BYTES: usize = 15;
 /// The number that stands for no thread.
 const NOBODY: u32 = u32::MAX;
 
-/// The key by which the thread of a record is found.
+/// The key by which the thread that made a record is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum RecordKey {
     /// A trace, and a thread by its number in that trace.
     Thread(u32, i64),
-    /// A trace and a CPU, if records do not say their thread.
+    /// A trace and a CPU, if records do not have their thread.
     Cpu(u32, u64),
     /// A trace alone, if all of its records are of one process.
     Trace(u32),
@@ -71,7 +71,7 @@ fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A user's choice of the threads whose records are wanted, besides a filter.
+/// The user's choice of threads whose records are wanted, which applies in addition to a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WantedOf<'o> {
     /// A process or a thread, by [name or number](Label::is_of).
@@ -91,7 +91,7 @@ struct ThreadFields {
     cpu: Option<FieldRef>,
     /// The context field with the number of the control group.
     cgroup: Option<FieldRef>,
-    /// The fields that name threads which the record is about.
+    /// The fields that name the threads that the record is about.
     about: Vec<FieldRef>,
 }
 
@@ -123,7 +123,7 @@ impl ThreadFields {
     }
 }
 
-/// A value that holds from a time on \[ns since 1970\].
+/// A value that is valid from a time on \[ns since 1970\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct From<T> {
     from: i64,
@@ -150,7 +150,7 @@ struct ThreadFacts {
     is_wanted: bool,
 }
 
-/// Facts about records that come from other records.
+/// Facts about records that follow from other records, such as the name of a record's process.
 #[derive(Debug, Default)]
 pub struct DerivedFacts {
     /// The fields that identify threads, by [`EventClass::index`].
@@ -172,10 +172,11 @@ pub struct DerivedFacts {
     also_about: bool,
 }
 
-/// The thread that made a record: what [`DerivedFacts::value`](DerivedValues::value) says of it, found once.
+/// The thread that made a record, with the facts about it that [`DerivedFacts::value`](DerivedValues::value) would
+/// look up one by one.
 #[derive(Clone, Copy, Debug)]
 pub enum RecordThread<'d> {
-    /// It is unknown.
+    /// The thread is unknown.
     Unknown,
     /// The idle thread of a CPU, with its name.
     Idle(Option<&'d [u8]>),
@@ -239,17 +240,17 @@ impl<'d> RecordThread<'d> {
     }
 }
 
-/// A filter that is compiled for traces, with what had to be read of these before.
+/// A filter that is compiled for certain traces, with the facts that had to be read from them before.
 #[derive(Clone, Debug)]
 pub struct BoundSelection {
     pub selection: Selection,
-    /// Facts that the filter asks for and that records do not have themselves; `None` if it asks for none.
+    /// Facts that the filter needs and that records do not have themselves; `None` if it needs none.
     pub facts: Option<Arc<DerivedFacts>>,
 }
 
 impl BoundSelection {
-    /// Compiles a filter for the records of a time range, and reads the traces for what it asks for. `of` restricts the
-    /// selection to threads. Returns `None` if it was stopped.
+    /// Compiles a filter for the records of a time range, and reads from the traces the facts that it needs. `of`
+    /// restricts the selection to threads. Returns `None` if the user stopped the reading.
     #[must_use]
     pub fn read(
         reader: &Reader,
@@ -273,9 +274,9 @@ impl BoundSelection {
 }
 
 impl DerivedFacts {
-    /// Reads all records up to the end of `range` for the facts that `asked` needs, and the later ones too if it needs
-    /// the lengths of calls or spans. `of` says which threads' records are [wanted](DerivedValues::is_wanted). Returns
-    /// `None` if it was stopped.
+    /// Reads all records up to the end of `range` for the facts that `asked` needs, and the later ones too if it
+    /// needs the lengths of calls or spans. `of` says which threads' records are [wanted](DerivedValues::is_wanted).
+    /// Returns `None` if the user stopped the reading.
     #[must_use]
     pub fn read(
         reader: &Reader,
@@ -297,13 +298,13 @@ impl DerivedFacts {
         Some(collector.finish(passed.timeline.world(), of))
     }
 
-    /// Returns the number of lengths of calls and spans, and of changes of threads, for which there was no room.
+    /// Returns the number of durations, and of changes of threads, that were left out because of the limits.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Returns true if any thread is one whose records are wanted.
+    /// Returns whether the records of any thread are wanted.
     #[must_use]
     pub fn has_wanted(&self) -> bool {
         self.threads.iter().any(|thread| thread.is_wanted)
@@ -322,7 +323,7 @@ impl DerivedFacts {
         self.threads.get(usize::try_from(who).ok()?)
     }
 
-    /// Returns the thread of a record, for who asks for several of its names and numbers.
+    /// Returns the thread of a record, for callers that need several of its names and numbers.
     #[inline]
     #[must_use]
     pub fn thread_of<'d>(&'d self, event: &Event<'_>) -> RecordThread<'d> {
@@ -420,7 +421,7 @@ impl DerivedValues for DerivedFacts {
     }
 }
 
-/// Returns true if the value of `word` may be known for records of a class, judging by the trace's description.
+/// Returns whether the value of `word` may be known for records of a class, according to the trace's metadata.
 #[must_use]
 pub fn may_have(schema: &Schema, class: &schema::EventClass, word: DerivedWord) -> bool {
     match word {
@@ -488,20 +489,20 @@ struct Collector<'a> {
     nr_changes: usize,
     /// The names of each thread, by [`ThreadId::index`], each with the time from which the thread has it.
     names: Vec<Vec<From<Name>>>,
-    /// By [`ThreadId::index`]: true if the thread's first name came with the execution of a program, and was not its
-    /// name before.
+    /// By [`ThreadId::index`]: true if the thread got its first known name by executing a program, so that its name
+    /// before is unknown.
     has_begun_by_exec: Vec<bool>,
     /// The record that began the open call of each thread.
     entered: HashMap<ThreadId, Place, Mix>,
     /// The records that began the spans which are open.
     begun: HashMap<SpanBegin, Vec<Place>>,
-    /// The thread and the length of the call that the present record ends.
+    /// The thread, and the duration of the system call that the present record ends.
     ended_call: Option<(ThreadId, u64)>,
     ended_spans: Vec<(SpanBegin, u64)>,
 }
 
-/// Collects facts about the threads of records in a pass that others make: what [`DerivedFacts::read`] finds for a filter
-/// that asks for processes and names.
+/// Collects the processes and names of records' threads while the caller reads all records. [`DerivedFacts::read`]
+/// reads them itself.
 #[derive(Debug)]
 pub struct FactCollector(Collector<'static>);
 
@@ -512,13 +513,13 @@ impl FactCollector {
         FactCollector(Collector::new(reader, &NOTHING_ASKED))
     }
 
-    /// Takes the next record of the pass, as [`Observer::record`] does: all of them must be passed, in the order of time.
+    /// Takes the next record; see [`Observer::record`]. All records must be passed, in the order of time.
     #[inline]
     pub fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>) {
         self.0.record(world, event, who, true);
     }
 
-    /// Returns the facts, when the timeline of the pass is finished.
+    /// Returns the collected facts. `world`: the timeline after the last record.
     #[must_use]
     pub fn finish(self, world: &World) -> DerivedFacts {
         self.0.finish(world, None)

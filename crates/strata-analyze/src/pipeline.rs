@@ -60,11 +60,11 @@ const SLICE: u64 = 256 << 10;
 const LARGE_SLICE: u64 = 64 << 20;
 /// The number of event records in a block, which make about one chunk of text.
 const BLOCK: u64 = 2048;
-/// The number of slices that may be rendered before their turn, in addition to one for each worker.
+/// The number of slices of the trace that may be rendered before their turn, in addition to one for each worker.
 const AHEAD: u64 = 2;
 /// The assumed size of text for each byte of a trace, until it has been measured.
 const TEXT_PER_BYTE: u64 = 4;
-/// The most event records after the last wanted one that are searched for ends of calls.
+/// The most event records after the last wanted one that are read to find the ends of system calls.
 const CLOSING: u64 = 1 << 16;
 /// The length of time before a trace's end that is searched first for its last record \[ns\].
 const LOOK_BACK: i64 = 10_000_000;
@@ -78,13 +78,13 @@ pub struct Job<'r> {
     pub options: Options,
     /// The filter of records; `None` selects all.
     pub filter: Option<&'r Selection>,
-    /// The recorded command, if only its records are wanted.
+    /// The records of the recorded command, if only these are wanted.
     pub mine: Option<&'r Mine>,
     /// The most event records to render. A limited job is done by one thread. In the short format, it counts lines.
     pub limit: u64,
     /// The number of worker threads; with 0 and 1, the caller's thread renders.
     pub threads: usize,
-    /// Returns true if rendering should stop soon.
+    /// Function that returns true if rendering should stop soon.
     pub stop: &'r (dyn Fn() -> bool + Sync),
 }
 
@@ -146,7 +146,7 @@ struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// Writes what is left after the last chunk.
+    /// Writes the text that is left after the last chunk.
     fn finish(
         &mut self,
         stop: &dyn Fn() -> bool,
@@ -217,7 +217,7 @@ impl ChunkWriter {
         sink(PipelineOutput::Read(shared.read.load(Ordering::Relaxed)))
     }
 
-    /// Reports slices in which workers found different things, since files were changed while they were read.
+    /// Reports slices in which the workers' findings differ, because files were changed while they were read.
     fn unlike(
         &mut self,
         found: &[SliceFindings],
@@ -238,7 +238,7 @@ impl ChunkWriter {
 struct PipelineShared<'r> {
     tasks: Mutex<Tasks<'r>>,
     queue: Queue,
-    /// The bytes of the trace that were read so far; `text` counts the bytes of text.
+    /// The number of bytes of the trace that were read so far.
     read: AtomicU64,
     text: AtomicU64,
     buffers: Mutex<Vec<Lines>>,
@@ -247,7 +247,7 @@ struct PipelineShared<'r> {
 /// The slices that are not rendered yet.
 struct Tasks<'r> {
     slices: Slices<'r>,
-    /// The next share of a slice that has shares which no worker has taken.
+    /// The slice that is being divided among workers, and its next share that no worker has taken.
     next: Option<(Slice, Task)>,
     number: u64,
 }
@@ -336,7 +336,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         }
     }
 
-    /// Renders an event record if it is wanted. Returns how many records more the output has with it.
+    /// Renders an event record if it is wanted. Returns the number of records by which the output grows.
     #[inline]
     fn event(&mut self, event: &Event<'_>, out: &mut Lines) -> u64 {
         let is_mine = self.mine.as_mut().is_none_or(|mine| mine.accepts(event));
@@ -385,7 +385,7 @@ impl<'w, 'r> RenderWorker<'w, 'r> {
         let _ = self.slice(&mut events, Task { slice: 0, share: 0, shares: 1 }, write);
     }
 
-    /// Reads records before the wanted time for what they say about later ones.
+    /// Reads records from before the wanted time, since later records are shown with facts from them.
     fn learn(&mut self, range: TimeRange) {
         let mut events = self.job.reader.events(range);
         while let Some(message) = events.next() {

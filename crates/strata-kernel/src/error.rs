@@ -8,7 +8,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Error {
     // ---- object, load, attach, session, follow ----
-    /// The programs are made for another kind of machine.
+    /// The BPF programs do not support this kind of machine.
     #[error(
         "the kernel layer is for x86-64 and AArch64 so far, and this is {machine}. Record user space: leave -k out"
     )]
@@ -25,7 +25,7 @@ pub enum Error {
         /// The capabilities that are missing.
         missing: String,
     },
-    /// The kernel has no type information.
+    /// The kernel has no BTF type information.
     #[error(
         "this kernel has no type information (/sys/kernel/btf/vmlinux), which programs are fitted to it by. \
          Boot a kernel with CONFIG_DEBUG_INFO_BTF=y"
@@ -72,7 +72,7 @@ pub enum Error {
     /// A program without which nothing can be recorded cannot be loaded.
     #[error("the kernel refuses the programs of {what}: {reason}. `strata doctor` says what this kernel can do")]
     Load {
-        /// The owner of the programs: "the session" and the like.
+        /// The thing that needs the program, such as "the session".
         what: &'static str,
         /// The reasons of the kernel and of libbpf.
         reason: Refusal,
@@ -95,7 +95,7 @@ pub enum Error {
         limit: usize,
     },
 
-    /// The kernel refuses all events that were to be recorded in addition.
+    /// The kernel refuses all events that a change was to add.
     #[error(
         "kernel event {event}: the kernel refuses it: {reason}. What is recorded is as it was"
     )]
@@ -142,7 +142,7 @@ pub enum Error {
         /// The operation that failed, and why.
         reason: Refusal,
     },
-    /// The caller has stopped waiting.
+    /// The caller has asked to break off the operation.
     #[error("the change of kernel events was given up. What is recorded is as it was")]
     GivenUp,
 
@@ -186,7 +186,7 @@ pub enum Error {
     // ---- capability, doctor, statedump ----
 }
 
-/// Reason why the kernel refuses something: its error, and the last messages of libbpf or the verifier.
+/// The reason why the kernel refuses an operation: its error, with the last messages of libbpf or the verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub(crate) String);
 

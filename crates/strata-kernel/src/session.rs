@@ -79,10 +79,11 @@ pub struct RecordingSpec {
     pub argv_bytes: u32,
 }
 
-/// Saves the description by which the session can be adopted after this process was killed.
+/// Function that saves a session's description, by which another process can adopt the session after this one was
+/// killed.
 pub type Note = Box<dyn FnMut(&AdoptionRecord) -> io::Result<()> + Send>;
 
-/// Settings of a persistent session, whose kernel objects stay when this process is killed.
+/// Settings for a session whose kernel objects stay when this process is killed.
 pub struct Keeping {
     /// The channel's pins in the BPF file system.
     pub pins: Arc<ChannelPins>,
@@ -96,7 +97,7 @@ impl std::fmt::Debug for Keeping {
     }
 }
 
-/// Counts of record parts that could not be recorded as they are. The records themselves are complete otherwise.
+/// Counts of values that records could not hold as they are. The records are complete otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlawCounts {
     /// Number of fields in user memory that could not be read: texts have their address instead, other fields are 0.
@@ -122,7 +123,7 @@ pub struct KernelBuffers {
 #[derive(Debug)]
 pub struct KernelSession {
     loader: Loader,
-    /// Objects that created the shared maps.
+    /// BPF objects that have created the shared maps.
     loaded: Vec<Object>,
     shared: Arc<SharedControl>,
     channel: Option<Channel>,
@@ -139,12 +140,12 @@ pub struct KernelSession {
     running: Vec<RunningPrograms>,
     detacher: Detacher,
     records: bool,
-    /// Number of events for which programs that are now detached did not run.
+    /// Number of events for which programs did not run that are detached by now.
     nested: u64,
     /// The events of which samples are recorded.
     sampled: SampledEvents,
     keeping: Option<Keeping>,
-    /// Number of the last change that replaced programs, until the replaced programs are gone.
+    /// Number of the last change that replaced programs, until the replaced programs are detached.
     replaced: Option<u64>,
 }
 
@@ -163,8 +164,8 @@ struct SharedRings {
 }
 
 impl KernelSession {
-    /// Loads and attaches all programs; nothing is recorded before [`KernelSession::start`]. The events may be none;
-    /// [`KernelSession::change`] adds some.
+    /// Loads and attaches all programs; nothing is recorded before [`KernelSession::start`]. `events` may be empty;
+    /// [`KernelSession::change`] adds events later.
     ///
     /// An event that the kernel refuses is added to [`KernelSession::problems`]. If `progress` breaks, the session has
     /// what was attached by then.
@@ -277,8 +278,8 @@ impl KernelSession {
         Ok((session, kinds))
     }
 
-    /// Adopts the kernel objects of a killed session, which `kept` describes and which still record. Processes to
-    /// follow in `spec` are ignored: all are recorded.
+    /// Adopts the kernel objects of a killed session, which still record. Ignores the processes to follow in
+    /// `spec`: all are recorded.
     ///
     /// # Errors
     /// [`Error::Pins`] if the pinned objects, which stay, differ from the saved description or from `spec`.
@@ -374,7 +375,8 @@ impl KernelSession {
         self.shared.end_turns(0);
     }
 
-    /// Removes pins of programs that were not saved: these were never switched on, or are off for good.
+    /// Removes pins of programs that are not in the saved description: they were never switched on, or are off for
+    /// good.
     fn forget_others(&self) {
         let Some(Keeping { pins, .. }) = &self.keeping else { return };
         let is_known = |name: &String| match name.split_at_checked(1) {
@@ -388,7 +390,8 @@ impl KernelSession {
         pins.names().iter().filter(|name| !is_known(name)).for_each(|name| pins.unpin(name));
     }
 
-    /// Saves the description by which the session can be adopted, with the running programs and `new` ones.
+    /// Saves the description by which another process can adopt the session. It has the running programs
+    /// and those in `new`.
     ///
     /// # Errors
     /// [`Error::Pins`] if it cannot be saved.
@@ -413,7 +416,7 @@ impl KernelSession {
         note(&kept).map_err(|error| pins.failed("what is pinned cannot be noted", error))
     }
 
-    /// Saves the description again after classes were added from outside.
+    /// Saves the session's description again after the caller has added event classes.
     ///
     /// # Errors
     /// [`Error::Pins`] if it cannot be saved.
@@ -595,7 +598,8 @@ impl KernelSession {
         Some(Replacing { number, ids })
     }
 
-    /// Waits until the programs that the last change replaced are gone, so that never three programs run for one event.
+    /// Waits until the programs that the last change replaced are detached, so that at most two programs run for one
+    /// event.
     fn settle(&mut self) {
         let Some(number) = self.replaced.take() else { return };
         while self.detacher.left() > 0 {
@@ -611,7 +615,7 @@ impl KernelSession {
         }
     }
 
-    /// Switches from the old programs to the new ones at once.
+    /// Puts a prepared change into effect: switches from the old programs to the new ones at once.
     fn commit(&mut self, change: PreparedChange) {
         let PreparedChange { kept, tables, mut new, problems, replacing } = change;
         if let Some(Replacing { ids, .. }) = &replacing {
@@ -815,7 +819,7 @@ impl KernelSession {
         self.counters.end();
     }
 
-    /// Detaches all programs, and returns when that is done.
+    /// Detaches all programs, and returns after the last one is detached.
     pub fn teardown(mut self) {
         self.detach();
         self.detacher.finish();
@@ -866,8 +870,8 @@ impl SharedRings {
     }
 }
 
-/// Opens the programs of one unit that another process has attached and pinned. Returns `None` if they are off and some
-/// are missing, since they were being removed.
+/// Opens the programs of one unit that another process has attached and pinned. Returns `None` if they are switched
+/// off and some are missing, as during their removal.
 fn found(
     unit: &SavedUnit,
     pins: &ChannelPins,
@@ -937,7 +941,7 @@ fn found(
 
 /// A prepared change: its new programs are attached, and still off.
 struct PreparedChange {
-    /// For each running program, whether it stays. Programs of system calls always stay, and get new tables.
+    /// For each running program, true if it stays. Programs of system calls always stay, and get new tables.
     kept: Vec<bool>,
     tables: Vec<(Box<SyscallTable>, Vec<String>)>,
     new: Vec<RunningPrograms>,
@@ -956,7 +960,7 @@ fn place(events: &mut [SelectedEvent], counters: &mut PlacedCounters) -> Result<
     Ok(())
 }
 
-/// Returns the processes to follow that do not exist.
+/// Returns an entry for each process to follow that does not exist.
 fn absent(follow: &Follow) -> Vec<UnrecordedEvent> {
     let Follow::Processes(all) = follow else { return vec![] };
     let is_absent = |pid: &&u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();

@@ -46,7 +46,7 @@ pub enum Error {
         /// Reason for the refusal, if it is known.
         denial: Denial,
     },
-    /// The process has announced itself with memory that is not its own, or that claims to belong to another process.
+    /// The process has announced itself with memory that belongs to another process, or claims to.
     #[error(
         "process {pid}: announced itself with memory that is not its own: of process {said} and user \
          {owner}, while it is process {inner} in its namespace, of user {uid}. Ignored it"
@@ -84,7 +84,7 @@ pub enum Error {
         /// The least size that is needed \[byte\].
         limit: u64,
     },
-    /// The process is still filling the memory in.
+    /// The process has not finished initialising its memory.
     #[error("process {pid}: is just starting; its tracepoints are not there yet. Try again")]
     NotReady { pid: u32 },
     /// The memory does not begin with the magic number: it is something else, or of another byte order.
@@ -188,7 +188,7 @@ pub enum Error {
         /// Time since this tracer's last heartbeat \[ms\].
         silent_ms: u64,
     },
-    /// The code at a site is not what the description promises.
+    /// The code at a tracepoint's site differs from its description.
     #[error(
         "process {pid}: tracepoint {}: at {address:#x} there is {found:02x?}, not opcode {:#x} or {:#x} and \
          displacement {displacement}. Left it alone; this tracepoint stays off",
@@ -228,7 +228,7 @@ pub enum Error {
          in the middle of execve(). Left it alone until that is over"
     )]
     Held { pid: u32 },
-    /// The kernel does not answer questions about other processes of this user, so that this one is not asked about.
+    /// The kernel does not answer questions about other processes of this user, so that none is asked about this one.
     #[error(
         "process {pid}: {}",
         held_of_user(*uid)
@@ -244,7 +244,7 @@ pub enum Error {
         /// Limit on the processes for which an answer is missing.
         limit: usize,
     },
-    /// The processes of this user take as many of this program's resources as one user's may.
+    /// The processes of this user already take the largest share of this program's resources that one user may have.
     #[error(
         "process {pid}: user {uid} has {found} {what}; the limit is {limit}. Record fewer of that user's \
          processes at once"
@@ -340,13 +340,14 @@ impl Error {
         matches!(self, Error::Gone { .. })
     }
 
-    /// Returns true if the kernel does not answer for this process or for others: try again later.
+    /// Returns whether the error is that the kernel does not answer questions about this process or others. A later
+    /// attempt may succeed.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Error::Held { .. } | Error::UserHeld { .. } | Error::AllHeld { .. })
     }
 
-    /// Returns true if a later attempt may succeed, since nothing is wrong with the process or its memory.
+    /// Returns whether a later attempt may succeed, because the error is not a fault of the process or its memory.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         use strata_ring::Error as Ring;
@@ -380,7 +381,7 @@ fn not_instrumented(lttng: Option<&Lttng>) -> String {
     )
 }
 
-/// Returns the reason why processes of this user are left alone.
+/// Returns a text that says why processes of this user are not examined.
 #[must_use]
 pub fn held_of_user(uid: u32) -> String {
     format!(
@@ -418,7 +419,8 @@ pub enum Denial {
     },
     /// The process is protected from its own user, as programs are that change user.
     NotDumpable,
-    /// For a process, root only does what the process' user may do, and the kernel denies that user access.
+    /// The kernel denies access to the process's own user, and root accesses processes only with the rights of their
+    /// user.
     NotItsUser {
         /// User who owns the shared memory.
         uid: u32,

@@ -8,23 +8,23 @@ use super::elf::{ElfFile, Section};
 use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
 use super::zstd;
 
-/// The greatest size, as a multiple of the compressed size, to which a section is decompressed, and the size up to
-/// which it may be any multiple. Debug information is some 2 to 8 times as large.
+/// The greatest ratio of a section's uncompressed to its compressed size. Debug information has 2 to 8. Small
+/// sections may have any ratio.
 const RATIO_MAX: u64 = 64;
 const SMALL: u64 = 1 << 20;
-/// The steps for each compressed byte.
+/// The steps of the time budget that each compressed byte costs.
 const STEPS: u64 = 4;
-/// The steps for each block of zlib, for which the decoder fills tables, whatever is in the block.
+/// The steps of the time budget that each block of zlib costs, since the decoder fills tables for it.
 const BLOCK_STEPS: u64 = 256;
-/// The most blocks of a section of zlib: some, and one for each few compressed bytes. Compressors make blocks of thousands
-/// of bytes, and an empty one takes ten bits.
+/// The most blocks that a section of zlib may have, in addition to one for each few compressed bytes. Compressors
+/// make blocks of thousands of bytes, and an empty one takes ten bits.
 const BLOCKS: u64 = 64;
 const BLOCK_BYTES: u64 = 16;
-/// The kinds of compression.
+/// The kinds of compression, as numbered in ELF.
 const ZLIB: u64 = 1;
 const ZSTD: u64 = 2;
 
-/// What the header of a compressed section says.
+/// The contents of the header of a compressed section.
 struct Compressed {
     kind: u64,
     /// The size of the header.
@@ -32,8 +32,8 @@ struct Compressed {
     bytes: u64,
 }
 
-/// Returns the section with this name, such as `.debug_info`, or the one with its older name for compressed content,
-/// such as `.zdebug_info`.
+/// Returns the section with this name, such as `.debug_info`, or under the older name for a compressed one, such as
+/// `.zdebug_info`.
 fn find<'l>(file: &'l ElfFile, name: &str) -> Option<&'l Section> {
     let older = || file.section(&format!(".z{}", name.strip_prefix('.')?));
     file.section(name).or_else(older)
@@ -44,8 +44,8 @@ pub(super) fn has(file: &ElfFile, name: &str) -> bool {
     find(file, name).is_some()
 }
 
-/// Reads a section of debug information, and decompresses it. It is empty if the file does not have it. The memory is
-/// added to `charge`.
+/// Reads a section of debug information, and decompresses it. The result is empty if the file does not have the
+/// section. Its memory is added to `charge`.
 ///
 /// # Errors
 /// Why it cannot be read, for a person.
@@ -125,7 +125,7 @@ fn compressed(file: &ElfFile, section: &Section) -> Result<Option<Compressed>, S
     Ok(Some(Compressed { kind, head: head_bytes, bytes }))
 }
 
-/// Decompresses `packed` into `out`, which must become full.
+/// Decompresses `packed` into `out`. It is an error if the result does not fill `out`.
 fn unpack(kind: u64, packed: &[u8], out: &mut [u8], budget: &Budget) -> Result<(), &'static str> {
     const LONG: &str = "unpacking all files takes too long";
     if !budget.steps(packed.len() as u64 * STEPS) {
@@ -148,8 +148,8 @@ fn unpack(kind: u64, packed: &[u8], out: &mut [u8], budget: &Budget) -> Result<(
 }
 
 /// Decompresses streams of zlib that follow each other. Returns the number of bytes written. `begin_block` is called
-/// before each block, and fails if there may be no more. Checksums are not compared: whoever can change the content can
-/// change them too.
+/// before each block, and fails if no more are allowed. Checksums are not compared, since they do not protect against
+/// manipulation.
 fn inflate(
     mut packed: &[u8],
     out: &mut [u8],

@@ -10,26 +10,27 @@ use rustix::fs::{memfd_create, MemfdFlags};
 use super::elf::ElfFile;
 use super::lookup_limits::{size, Charge};
 
-/// The greatest compressed size, and the greatest uncompressed size \[byte\].
+/// The greatest compressed size of a section with symbols \[byte\].
 const PACKED_MAX: u64 = 16 << 20;
 const UNPACKED_MAX: u64 = 64 << 20;
-/// The greatest size of the dictionary \[byte\], as `xz -9` needs it.
+/// The greatest size of the decoder's dictionary \[byte\]; `xz -9` needs as much.
 const DICTIONARY_MAX: u32 = 64 << 20;
 /// The memory of the decoder in addition to its dictionary \[KiB\].
 const DECODER_KIB: u32 = 256;
-/// The steps for each compressed byte: a few may make the decoder fill its tables anew.
+/// The steps of the time budget that each compressed byte costs, since a few bytes may make the decoder fill its
+/// tables again.
 const STEPS: u64 = 8;
 /// The number of bytes that are decompressed at once.
 const AT_ONCE: usize = 64 << 10;
 
-/// The begin of a stream of xz. Two bytes of flags follow, and four of their checksum.
+/// The first bytes of a stream of xz. Two bytes of flags follow, and four bytes with the checksum of the flags.
 const MAGIC: &[u8] = b"\xfd7zXZ\0";
 const STREAM_HEADER: usize = 12;
 /// The id of the filter LZMA2, which has one byte of properties: the size of its dictionary.
 const LZMA2: u8 = 0x21;
 
-/// Returns the ELF file in the section `.gnu_debugdata` of another one, if there is one. `charge` counts its bytes
-/// while it is open. A file that cannot be decompressed gets a remark.
+/// Returns the ELF file in the section `.gnu_debugdata` of `file`; `None` if there is none. `charge` counts its
+/// bytes while it is open. If it cannot be decompressed, a remark is kept.
 pub(super) fn unpack(file: &ElfFile, charge: &mut Charge) -> Option<ElfFile> {
     let section = file.section(".gnu_debugdata")?;
     let remark = |charge: &Charge, why: &str| {
@@ -71,8 +72,8 @@ fn odd(what: &str) -> io::Error {
     io::Error::other(what.to_owned())
 }
 
-/// Decompresses the first block of a stream of xz to memory. Checksums are not compared: whoever can change the content
-/// can change them too.
+/// Decompresses the first block of a stream of xz to memory. Checksums are not compared, since they do not protect
+/// against manipulation.
 fn content(packed: &[u8], charge: &mut Charge) -> io::Result<File> {
     let block = packed.strip_prefix(MAGIC).and_then(|_| packed.get(STREAM_HEADER..));
     let block = block.ok_or_else(|| odd("it is no stream of xz"))?;

@@ -8,25 +8,25 @@ use gimli::{
 
 use super::lookup_limits::Budget;
 
-/// The most bytes of a unit's abbreviations, and of the part before its line program.
+/// The most bytes of a unit's table of abbreviations, and of the header of its line program.
 pub(super) const TABLE_MAX: u64 = 1 << 20;
-/// The most bytes of an attribute that cost no steps of their own.
+/// The size up to which reading an attribute costs no steps of the time budget \[byte\].
 const SHORT: u64 = 16;
 
 pub(super) type Bytes<'l> = EndianSlice<'l, RunTimeEndian>;
 
-/// The reason why a lookup has no result.
+/// The reason why a lookup in debug information has no result.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Not {
-    /// The debug information is damaged, or says nothing.
+    /// The debug information is damaged, or does not have the answer.
     Said,
-    /// The function is nested deeper than what is read.
+    /// The function is nested more deeply than entries are read.
     Shallow,
     /// A table is larger than [`TABLE_MAX`].
     Small,
-    /// The memory limit is used up.
+    /// The limit on memory is reached.
     Room,
-    /// The names of the inlined calls at an address have more than what is kept.
+    /// The inlined calls at an address have more bytes of names than are kept.
     Long,
     /// The search takes too long.
     Time,
@@ -46,8 +46,8 @@ pub(super) fn charge_text(bytes: u64, budget: &Budget) -> Result<(), Not> {
     }
 }
 
-/// Charges the steps of what was read of a unit: from an offset up to the next entry, or up to the unit's end if reading
-/// has failed: all of it was read to find an end.
+/// Charges the steps for reading a unit from an offset up to the next entry. If reading has failed, charges them up
+/// to the unit's end, which was then searched.
 fn charge(
     from: usize,
     to: Option<usize>,
@@ -84,7 +84,8 @@ pub(super) fn skip_attributes(
     Ok(found?)
 }
 
-/// Returns how many bytes of a table of abbreviations were read, and an error unless the table ends there.
+/// Returns the number of bytes that were read of a table of abbreviations, and an error if the table does not end
+/// there.
 pub(super) fn abbreviations_bytes(section: &Bytes<'_>, at: usize) -> (u64, Result<(), Not>) {
     let mut rest = *section;
     if rest.skip(at).is_err() {
@@ -95,7 +96,8 @@ pub(super) fn abbreviations_bytes(section: &Bytes<'_>, at: usize) -> (u64, Resul
     ((all - rest.len()) as u64, found)
 }
 
-/// Moves `rest` behind the table of abbreviations at its begin. Fails if the table is larger than [`TABLE_MAX`].
+/// Advances `rest` to the end of the table of abbreviations with which it begins. Fails if the table is larger than
+/// [`TABLE_MAX`].
 fn skip_abbreviations(rest: &mut Bytes<'_>) -> Result<(), Not> {
     let all = rest.len();
     let used = |rest: &Bytes<'_>| (all - rest.len()) as u64;

@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// The most sections, and the most segments, that are read.
+/// The most sections, and the most segments, of an ELF file that are read.
 const SECTIONS: u64 = 1 << 14;
 const SEGMENTS: u64 = 1 << 10;
 /// The most bytes of a section of notes, and of all sections' names, that are read.
 const NOTES: u64 = 64 << 10;
 const NAMES: u64 = 4 << 20;
-/// The most bytes of one entry of the table of segments: it has 32 or 56.
+/// The most bytes of one entry of the table of segments; valid entries have 32 or 56.
 const SEGMENT_BYTES: u64 = 64;
-/// The size from which a part is not read if the file has much less on the disk \[byte\].
+/// The size from which a part of a file is checked for holes: it is not read if the file takes much less space on the
+/// disk \[byte\].
 const SPARSE: u64 = 1 << 20;
 /// The factor by which a compressing file system may need fewer bytes on the disk.
 const COMPRESSED: u64 = 64;
@@ -32,12 +33,12 @@ const IS_COMPRESSED: u64 = 1 << 11;
 const LOAD: u32 = 1;
 const NOTE_SEGMENT: u32 = 4;
 const UNWIND_INDEX: u32 = 0x6474_e550;
-/// A section index that says that the index is in another field.
+/// A value of a section index which means that the index is in another field.
 const INDEX_ELSEWHERE: u16 = 0xffff;
 
-/// Opens a file for reading if it is a plain file with content. Opening neither waits for a pipe nor acts on a device, even
-/// if the path has been replaced by one. The kernel's own files say that they are empty, and to read some of them takes what
-/// they have away from others: its messages, and the records of its tracer.
+/// Opens a file for reading if it is a plain file with content. Opening neither waits for a pipe nor acts on a
+/// device, even if the path has been replaced by one. The kernel's own files, which report a size of 0, are refused:
+/// reading some of them takes content away from other readers.
 pub(super) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
     let check = |metadata: &Metadata| match (metadata.is_file(), metadata.len()) {
         (true, 1..) => Ok(()),
@@ -92,11 +93,11 @@ pub(super) struct Segment {
 pub(super) struct FunctionSymbol {
     pub begin: u64,
     pub bytes: u64,
-    /// The place of the name in the section of names.
+    /// The offset of the function's name in the section of names.
     pub name: u32,
-    /// True if the section that it names is code, and has the begin.
+    /// True if the symbol's section is code and contains the begin of the function.
     pub is_in_code: bool,
-    /// True if other files can see it.
+    /// True if other files can use the function.
     pub is_visible: bool,
 }
 
@@ -105,10 +106,10 @@ pub(super) struct FunctionSymbol {
 pub(super) struct ElfFile {
     pub path: PathBuf,
     pub identity: [u64; 5],
-    /// The open file; `None` if it is opened for each read.
+    /// The open file; `None` if the file is opened again for each read.
     file: Option<File>,
     bytes: u64,
-    /// The bytes that the file takes on the disk.
+    /// The space that the file takes on the disk \[byte\].
     stored: u64,
     is_64: bool,
     pub is_little: bool,
@@ -194,7 +195,7 @@ impl ElfFile {
         Ok(all)
     }
 
-    /// Fails if the file does not have this part, also if it seems not to be on the disk.
+    /// Fails if the file does not have this part, or if the part seems to be a hole that takes no space on the disk.
     pub fn check(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(odd("a part of it is behind its end"));
@@ -205,13 +206,13 @@ impl ElfFile {
         Ok(())
     }
 
-    /// Closes the file, since a process may have few open files. What is read later is read from the file that has its
-    /// path then, which must be the same one.
+    /// Closes the file, since a process may have few open files. A later read opens the path again, and fails if it
+    /// is another file.
     pub fn close(&mut self) {
         self.file = None;
     }
 
-    /// Reads as much of a part as fits into a buffer.
+    /// Reads bytes of the file from `offset` on, until the buffer is full.
     pub fn read_into(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         if let Some(file) = &self.file {
             return file.read_exact_at(buffer, offset);
@@ -390,7 +391,7 @@ impl ElfFile {
         (begin, bytes, self.number(symbol, 0, 4) as u32)
     }
 
-    /// Returns the file's link to debug information in another file: a name, and that file's checksum.
+    /// Returns the file's link to debug information in another file: the name and the checksum of the other file.
     pub fn debug_link(&self) -> Option<(Vec<u8>, u32)> {
         let section = self.section(".gnu_debuglink")?;
         let bytes = self.read(section.offset, section.bytes, 4096 + 8).ok()?;
@@ -400,7 +401,8 @@ impl ElfFile {
         Some((bytes.get(..end)?.to_vec(), self.number(&bytes, at, 4) as u32))
     }
 
-    /// Returns the file's link to debug information that several files share: a path, and that file's build id.
+    /// Returns the file's link to debug information that several files share: the path and the build id of the shared
+    /// file.
     pub fn shared_link(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let section = self.section(".gnu_debugaltlink")?;
         let bytes = self.read(section.offset, section.bytes, 4096 + 64).ok()?;
@@ -409,7 +411,7 @@ impl ElfFile {
         Some((bytes.get(..end)?.to_vec(), id.to_vec()))
     }
 
-    /// Returns the CRC-32 of the whole file, as debug links have it.
+    /// Returns the CRC-32 of the whole file, as debug links use it.
     pub fn checksum(&self) -> io::Result<u32> {
         let mut buffer = vec![0; 64 << 10];
         let (mut at, mut sum) = (0, !0u32);
@@ -430,7 +432,7 @@ impl ElfFile {
     }
 }
 
-/// The CRC-32 of each value of a byte.
+/// Table with the CRC-32 of each value of a byte.
 const CRC: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

@@ -17,12 +17,13 @@ use super::traced_path;
 use super::unwind::{StackCopy, TableAt, Unwinder};
 use super::unwind_table::UnwindTable;
 
-/// The most files of programs that are looked up.
+/// The most files of programs and libraries that are opened.
 const FILES: usize = 1 << 12;
 /// The folder in which Linux systems have the debug information of their packages.
 const SYSTEM: &str = "/usr/lib/debug";
 
-/// Options that say where files are searched, and how places in them are shown.
+/// Options that say where program files and debug information are searched, and how places in the source code are
+/// shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceOptions {
     /// The folder of separate debug information; `/usr/lib/debug` by default.
@@ -34,13 +35,14 @@ pub struct SourceOptions {
     /// True to open none of the files that traces name. Places are then offsets in objects, without functions and
     /// lines.
     pub no_symbols: bool,
-    /// True to show names of C++ and Rust as the compiler has mangled them.
+    /// True to show function names of C++ and Rust in the mangled form.
     pub mangled: bool,
     /// The files that were read so far, shared by all sources with these options.
     pub files: SymbolFiles,
 }
 
-/// The files that were read, with limits on all of them. Clones share both.
+/// The files whose symbols were read, with limits on time and memory for all of them. Clones share the files and the
+/// limits.
 #[derive(Clone, Default)]
 pub struct SymbolFiles {
     found: Arc<Mutex<HashMap<CodeFile, Vec<Symbols>>>>,
@@ -54,7 +56,7 @@ impl std::fmt::Debug for SymbolFiles {
     }
 }
 
-/// All values are equal: files that were read make no difference between options.
+/// All values compare equal, so that options do not differ by the files that were read.
 impl PartialEq for SymbolFiles {
     fn eq(&self, _: &SymbolFiles) -> bool {
         true
@@ -64,7 +66,7 @@ impl PartialEq for SymbolFiles {
 impl Eq for SymbolFiles {}
 
 impl SymbolFiles {
-    /// Returns the remarks on what was left out because of limits.
+    /// Returns remarks on symbols that were left out because of the limits.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         self.budget.remarks()
@@ -80,8 +82,8 @@ impl SymbolFiles {
         (function, known.line.map(|(path, _)| path).unwrap_or_default())
     }
 
-    /// Unwinds the recorded registers and words of a stack, as if all code were that of one file, at the addresses in the
-    /// file. Returns the addresses of the frames.
+    /// Unwinds the recorded registers and words of a stack, as if all code were that of one file, loaded at the
+    /// addresses in the file. Returns the addresses of the frames.
     #[must_use]
     pub fn unwound(
         &self,
@@ -104,7 +106,7 @@ impl SymbolFiles {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the address of a place in a file, and its function and line. `is_offset` says that `address` is an
+    /// Returns the address of a place in a file, and its function and line. `is_offset`: true if `address` is an
     /// offset in the file.
     pub(super) fn find(
         &self,
@@ -145,8 +147,8 @@ impl SymbolFiles {
         (address, known)
     }
 
-    /// Returns the unwind table of a file, which is read at the first request. Only the file itself has one, and not the
-    /// file with its debug information.
+    /// Returns the unwind table of a file, which is read at the first request. The table is in the file itself, never
+    /// in the separate file with debug information.
     pub(super) fn unwind_table(
         &self,
         options: &SourceOptions,
@@ -174,7 +176,8 @@ impl SymbolFiles {
         table
     }
 
-    /// Opens the object's own file and, if that has no lines, the file with its debug information.
+    /// Opens the program's or library's own file. If that has no line numbers, also opens the file with its debug
+    /// information.
     fn open(&self, options: &SourceOptions, file: &CodeFile) -> Vec<Symbols> {
         let path = Path::new(OsStr::from_bytes(&file.path));
         let is_it = |found: &Symbols| {
@@ -218,13 +221,13 @@ impl SymbolFiles {
         all
     }
 
-    /// Gives a file its debug information that is in other files.
+    /// Adds to the symbols of a file the debug information that is in other files.
     fn add_other_files(&self, options: &SourceOptions, symbols: &mut Symbols) {
         symbols.set_split_files(options.prefix.as_deref(), options.folder.as_deref());
         self.add_shared(options, symbols);
     }
 
-    /// Gives a file the debug information that it shares with others, as `dwz` makes it.
+    /// Adds to the symbols of a file the debug information that it shares with other files, as made by `dwz`.
     fn add_shared(&self, options: &SourceOptions, symbols: &mut Symbols) {
         let Some((path, id)) = symbols.shared_link.clone().filter(|_| symbols.has_lines()) else {
             return;
@@ -245,7 +248,8 @@ impl SymbolFiles {
         }
     }
 
-    /// Returns true if a file has the checksum that the program's debug link demands, or none is demanded.
+    /// Returns whether a file has the checksum `wanted`, which the program's debug link demands; true if that is
+    /// `None`.
     fn has_sum(&self, elf: &ElfFile, wanted: Option<u32>, program: &Path) -> bool {
         let Some(wanted) = wanted else { return true };
         let (path, program) = (elf.path.display(), program.display());
@@ -265,7 +269,8 @@ impl SymbolFiles {
     }
 }
 
-/// Returns the path on this machine of a path of the traced system, as these options have its root folder.
+/// Converts a path of the traced system to one on this machine. The options have the root folder of the traced
+/// system.
 pub(super) fn here(options: &SourceOptions, path: &Path) -> Option<PathBuf> {
     traced_path::here(options.prefix.as_deref(), path)
 }
@@ -280,7 +285,7 @@ fn by_build_id(options: &SourceOptions, own: Option<&Symbols>, file: &CodeFile) 
     separate(options, own.map(|own| &own.build_id[..]).unwrap_or_default(), file)
 }
 
-/// Returns the path of the debug information of a file, by the recorded build id or else the file's own.
+/// Returns the path of a file's debug information. It is found by the recorded build id, or else by that in the file.
 pub(super) fn separate(
     options: &SourceOptions,
     of_file: &[u8],
@@ -309,8 +314,8 @@ fn by_link(options: &SourceOptions, path: &Path, link: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the paths at which the file may be that several files share: where the link says, beside the file that has the
-/// link or from the root on, or by its build id.
+/// Returns the paths at which a file with shared debug information may be: the path in the link, taken from the
+/// linking file's folder or from the root, and the path for its build id.
 fn by_shared_link(options: &SourceOptions, of: &Path, link: &Path, id: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if link.is_absolute() {

@@ -19,7 +19,7 @@ use super::stack_fields::number;
 /// The name of a field, and the function at the address in it.
 pub type NamedFunction = (Arc<str>, Vec<u8>);
 
-/// Fields with their names.
+/// The fields of an event class that may hold addresses of functions, with their names.
 type NamedFields = Arc<[(Arc<str>, FieldRef)]>;
 
 /// Returns the field of this name in the payload of an event class, if it may hold the address of a kernel function.
@@ -49,13 +49,13 @@ pub fn functions_json(functions: &[NamedFunction], out: &mut Vec<u8>) {
     }
 }
 
-/// The functions of the kernels of traces. Clones share what was read.
+/// The functions of the kernels that traces are of. Clones share the functions that were read.
 #[derive(Clone)]
 pub struct KernelFunctions {
     /// The folder of each trace.
     folders: Arc<[PathBuf]>,
     read: Arc<Mutex<ReadFunctions>>,
-    /// The functions of each trace for which they were asked.
+    /// The functions of each trace that was looked up so far, by index of the trace.
     known: HashMap<usize, Arc<KernelSymbols>>,
     /// The fields of each event class that may hold addresses of functions.
     fields: Vec<Option<NamedFields>>,
@@ -88,8 +88,8 @@ impl KernelFunctions {
         }
     }
 
-    /// Returns the functions of the traces of a reader; `None` if names are not wanted, the traces have none, or no
-    /// event has a field for an address.
+    /// Returns the functions of the traces of a reader; `None` if names are not wanted, the traces have no names of
+    /// functions, or no event has a field for an address.
     #[must_use]
     pub fn of(reader: &Reader, options: &SourceOptions) -> Option<KernelFunctions> {
         let has_field = || {
@@ -140,7 +140,7 @@ impl KernelFunctions {
         })
     }
 
-    /// Returns the functions of the kernel that a trace is of.
+    /// Returns the functions of the kernel that has recorded a trace.
     pub(super) fn of_trace(&mut self, trace: usize, folder: &Path) -> Arc<KernelSymbols> {
         let shared = &self.read;
         let read = || {

@@ -15,63 +15,65 @@ use strata_ctf::state_dump;
 use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
 use super::stack_fields::number;
 
-/// The event that names a piece of code.
+/// The event whose records name pieces of generated code.
 pub(super) const CODE_NAME: &str = "lttng_statedump_code_name";
-/// The most names of one trace that are read.
+/// The most names of generated code that are read from one trace.
 const PIECES_MAX: usize = 1 << 21;
 /// The most bytes of a name.
 const NAME_MAX: usize = 1 << 10;
 /// The memory of a piece in addition to its name, in all tables \[byte\].
 const PIECE_BYTES: u64 = 176;
-/// The most ancestors of a process whose code is looked at.
+/// The most ancestors of a process whose generated code is searched.
 const PARENTS_MAX: usize = 8;
 /// The most processes whose parents are kept.
 const PROCESSES_MAX: usize = 1 << 14;
 
-/// A piece of code. Its name is a range of [`GeneratedCode::names`].
+/// A piece of generated code. Its name is a range of [`GeneratedCode::names`].
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     start: u64,
     bytes: u64,
     name: usize,
     name_bytes: u16,
-    /// The time of the reading that found the name.
+    /// The time at which the recorder read the name from the process's file.
     time: i64,
-    /// The time after which the name holds; `i64::MIN` if it was found by the first reading.
+    /// The time after which the name is valid; `i64::MIN` if the recorder's first reading found the name.
     due: i64,
 }
 
-/// The names that one reading found in the file of a process.
+/// The names that one reading of the recorder found in the file of a process.
 #[derive(Debug)]
 struct Reading {
     pid: i64,
     time: i64,
-    /// The time after which the names hold.
+    /// The time after which the names are valid.
     due: i64,
     pieces: Range<usize>,
 }
 
-/// Pieces by their first address. None overlaps another one.
+/// Indexes of pieces of code by the first address. The pieces do not overlap.
 type ByAddress = BTreeMap<u64, usize>;
 
 #[derive(Debug, Default)]
 struct Process {
     /// The pieces at the present time.
     current: ByAddress,
-    /// The earliest piece at each address.
+    /// The piece of code that was named first at each address.
     earliest: ByAddress,
-    /// The time at which the process last began, or executed another program. Names from before are of another one.
+    /// The time at which the process last began, or executed another program. Names from before that time belong to
+    /// another program.
     since: Option<i64>,
 }
 
 impl Process {
-    /// Notes that the process has none of its code any more.
+    /// Notes that the process begins, or executes another program, and has none of its former code.
     fn begins(&mut self, now: i64) {
         self.current.clear();
         self.since = Some(now);
     }
 
-    /// Returns true if a name may be of what the process executes now, rather than of what had its number before.
+    /// Returns whether a name may belong to the program that the process executes now, rather than to an earlier one
+    /// with the same process id.
     fn may_have(&self, piece: &Piece) -> bool {
         self.since
             .is_none_or(|since| piece.time > since && (piece.due == i64::MIN || piece.due >= since))
@@ -110,7 +112,7 @@ impl GeneratedCode {
         }
     }
 
-    /// Reads the names in a trace. Damage is ignored.
+    /// Reads the names of generated code in a trace. Damaged parts are ignored.
     pub fn read(reader: &Reader, trace: &Trace, budget: &Arc<Budget>) -> GeneratedCode {
         let mut code = GeneratedCode::new(budget);
         let is_of = |stream: &Stream| stream.trace().index() == trace.index();
@@ -151,7 +153,8 @@ impl GeneratedCode {
         code
     }
 
-    /// Takes a piece from a record, with its process; `None` if the record has no valid one, or there is no room.
+    /// Reads the piece of code that a record names, and its process; `None` if the record is not valid, or there is
+    /// no room.
     fn piece(
         &mut self,
         event: &Event<'_>,
@@ -181,7 +184,7 @@ impl GeneratedCode {
         Some((pid, Piece { start, bytes, name: at, name_bytes, time, due }))
     }
 
-    /// Puts readings into the order of the times after which their names hold.
+    /// Sorts readings by the times after which their names are valid.
     fn sort(&mut self, mut readings: Vec<Reading>) {
         readings.sort_by_key(|reading| reading.time);
         for reading in readings.iter().rev() {
@@ -192,7 +195,7 @@ impl GeneratedCode {
         self.due = readings;
     }
 
-    /// Moves on to a time, which is not before the former one. Returns true if any address has another name.
+    /// Sets the present time, which must not go back. Returns true if the name of any address changes.
     pub fn advance(&mut self, time: i64) -> bool {
         self.now = time;
         let before = self.applied;
@@ -209,7 +212,7 @@ impl GeneratedCode {
         self.pieces.is_empty()
     }
 
-    /// Notes that a process begins, with the code of another one. An earlier process may have had its number.
+    /// Notes that a process was forked, and has the code of its parent. Forgets an earlier process with the same id.
     pub fn forked(&mut self, parent: i64, pid: i64) {
         self.executed(pid);
         let has_code = self.processes.contains_key(&parent) || self.parents.contains_key(&parent);
@@ -218,7 +221,7 @@ impl GeneratedCode {
         }
     }
 
-    /// Notes that a process executes another program, and has none of its code any more.
+    /// Notes that a process executes another program, and has none of its former code.
     pub fn executed(&mut self, pid: i64) {
         self.parents.remove(&pid);
         if let Some(process) = self.processes.get_mut(&pid) {
@@ -260,7 +263,7 @@ fn name_fields(event: &Event<'_>) -> Option<[FieldRef; 5]> {
     Some([of("pid")?, of("start")?, of("size")?, of("age_max")?, of("name")?])
 }
 
-/// Puts a piece in the place of all that it overlaps.
+/// Adds a piece of code, and removes all pieces that it overlaps.
 fn put(by_address: &mut ByAddress, pieces: &[Piece], at: usize) {
     let Some(piece) = pieces.get(at) else { return };
     let end = piece.start.saturating_add(piece.bytes);

@@ -7,7 +7,7 @@ use super::stack_fields::{
     number, CodeEventFields, CodeEventKind, CodeFile, CodeFiles, MappedObject, BUILD_ID,
 };
 
-/// The most objects of a process that are kept, since traces are not trusted.
+/// The most objects (programs and libraries) of a process that are kept, since traces are not trusted.
 pub(super) const OBJECTS: usize = 1 << 12;
 
 /// A change that a record reports about a process.
@@ -22,13 +22,13 @@ pub(super) struct ProcessNews {
 
 #[derive(Clone, Debug)]
 pub(super) enum ProcessChange {
-    /// The process maps this object, or has mapped it.
+    /// The process maps this object, or has mapped it before.
     Mapped(MappedObject),
     /// The process executes another program, and loses its objects.
     Executed,
     /// The process was forked, and has the objects of its parent.
     Forked { parent: i64 },
-    /// The thread belongs to the process. This says nothing about code.
+    /// The thread belongs to the process. The record has nothing about code.
     Thread,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn map(process: &mut ProcessObjects, object: MappedObject) {
     }
 }
 
-/// Returns the start addresses of a process' objects that begin between two addresses.
+/// Returns the begins of those objects of a process that begin between two addresses.
 pub(super) fn under(
     process: &ProcessObjects,
     begin: u64,

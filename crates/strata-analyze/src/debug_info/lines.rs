@@ -45,21 +45,21 @@ use super::unit_code::{
 
 /// The deepest nesting of entries in a unit. Compilers write some 30 levels.
 pub(super) const DEPTH_MAX: usize = 256;
-/// The number of tables of abbreviations that are kept of a file, and the memory of one for each of its bytes.
+/// The number of tables of abbreviations of a file that are kept.
 const TABLES: usize = 4;
 const TABLE_MEMORY: u64 = 24;
 /// The most bytes of a name, and of a path.
 pub(super) const NAME_MAX: usize = 4096;
-/// The bytes of names and paths after which no further inlined call is named.
+/// The size of names and paths at one address after which no further inlined calls are named \[byte\].
 const INLINED_BYTES: usize = 16 << 10;
 /// The number of source files whose paths are read at once.
 const PATHS_AT_ONCE: u32 = 64;
-/// The number of a unit's attributes that may say where its code is.
+/// The most attributes by which a unit may say where its code is.
 const OF_CODE: usize = 8;
-/// The most entries, each referring to the next, in which a name is searched.
+/// The longest chain of entries, each referring to the next one, in which a function's name is searched.
 const ORIGINS: usize = 16;
 
-/// The sections that are read.
+/// The sections of DWARF debug information that are read.
 const SECTIONS: [SectionId; 9] = [
     SectionId::DebugInfo,
     SectionId::DebugAbbrev,
@@ -75,11 +75,11 @@ const SECTIONS: [SectionId; 9] = [
 /// The path of a source file, and a line in it.
 pub(super) type SourceLine = (Vec<u8>, u32);
 
-/// The function and line at an address.
+/// The function and line that debug information has for an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownAddress {
     pub function: Option<(Vec<u8>, u64)>,
-    /// The line at the address; of inlined code, that of the call.
+    /// The line at the address; for inlined code, the line of the call.
     pub line: Option<SourceLine>,
     /// The functions whose code was inlined there, the innermost first, each with the line in it.
     pub inlined: Vec<(Vec<u8>, Option<SourceLine>)>,
@@ -96,22 +96,23 @@ pub(super) struct Lines {
     /// The ranges of units, by their ends.
     ranges: Vec<RangeOf>,
     codes: HashMap<u32, UnitCode>,
-    /// The last tables of abbreviations, each with its offset.
+    /// The tables of abbreviations that were used last, each with its offset.
     tables: RefCell<Vec<(usize, Arc<Abbreviations>, Charge)>>,
-    /// What several files share of their debug information, in a file of its own.
+    /// The debug information that this file shares with others, from a separate file.
     shared: Option<Box<Lines>>,
-    /// The files with the other parts of units, and the parts that were read, by unit; `None` for one that is not there.
+    /// The files (`.dwo`, `.dwp`) with the split-off parts of units. Also has the parts that were read, by unit;
+    /// `None` for a part that does not exist.
     split_files: Option<SplitFiles>,
     split: HashMap<u32, Option<Box<Lines>>>,
-    /// What the other part of a unit refers to in the program, if this is one.
+    /// If this is the split-off part of a unit: the places in the program to which the part refers.
     bases: Option<UnitBases>,
-    /// True once the search took too long: nothing more is read.
+    /// True once the search took too long, so that nothing more is read.
     is_over: bool,
     charge: Charge,
     budget: Arc<Budget>,
 }
 
-/// The steps of what a file can have read again and again at the cost of a few bytes each time.
+/// The factor for the cost of data that a few bytes of a file can cause to be read again and again.
 const AGAIN: u64 = 4;
 
 fn text(bytes: Bytes<'_>) -> Vec<u8> {
@@ -119,7 +120,7 @@ fn text(bytes: Bytes<'_>) -> Vec<u8> {
     bytes[..bytes.len().min(NAME_MAX)].to_vec()
 }
 
-/// The attributes of an entry that say where its code is.
+/// The attributes of a DWARF entry that say where its code is.
 #[derive(Clone, Copy, Default)]
 struct CodePlace<'l> {
     low: Option<u64>,
@@ -146,7 +147,7 @@ impl<'l> CodePlace<'l> {
         }
     }
 
-    /// Calls `call` for each range that is not empty.
+    /// Calls `call` for each range of code that is not empty.
     fn each(
         &self,
         dwarf: &Dwarf<Bytes<'l>>,
@@ -181,7 +182,7 @@ impl<'l> CodePlace<'l> {
     }
 }
 
-/// The kind of an entry that encloses others.
+/// The kind of a DWARF entry that encloses others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Around {
     Function(Option<u32>),
@@ -219,7 +220,7 @@ impl Lines {
         Some(lines).filter(|lines| !lines.is_over)
     }
 
-    /// Returns debug information of which no unit is known yet.
+    /// Creates the debug information of a file, before any unit is read.
     fn of(
         name: String,
         endian: RunTimeEndian,
@@ -245,12 +246,12 @@ impl Lines {
         }
     }
 
-    /// Sets what the file shares with others, to which its entries refer.
+    /// Sets the debug information that the file shares with others, to which its entries refer.
     pub fn set_shared(&mut self, shared: Lines) {
         self.shared = Some(Box::new(shared));
     }
 
-    /// Sets where the other parts of units are searched, as [`SplitFiles::new`] has it.
+    /// Sets the folders in which split-off parts of units are searched; see [`SplitFiles::new`].
     pub fn set_split_files(
         &mut self,
         program: &Path,
@@ -261,7 +262,7 @@ impl Lines {
         self.split_files = Some(files);
     }
 
-    /// Reads the part of a unit that is in another file (`.dwo`).
+    /// Reads the split-off part of a unit, which is in another file (`.dwo`).
     fn read_split(&self, link: &SplitLink) -> Option<Lines> {
         self.split_files.as_ref()?.find(link, &|part| self.read_part(link, part))
     }
@@ -281,7 +282,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// Returns the offset of the other part of a unit that has this number.
+    /// Returns the offset of the split-off part of the unit with this number.
     fn unit_of_number(&self, id: u64) -> Option<usize> {
         let dwarf = self.dwarf();
         let mut headers = dwarf.units();
@@ -302,7 +303,7 @@ impl Lines {
         None
     }
 
-    /// Keeps a remark on the reason for which something is not known, if the file is the cause.
+    /// Keeps a remark on the reason why a lookup has no result, if the file is the cause.
     fn say(&mut self, not: Not) {
         let why = match not {
             Not::Said => return,
@@ -347,7 +348,8 @@ impl Lines {
         }
     }
 
-    /// Returns the table of abbreviations of a unit. The last ones are kept: names are looked up in few units.
+    /// Returns the table of abbreviations of a unit. The tables used last are kept, since names are looked up in few
+    /// units.
     fn abbreviations<'l>(
         &'l self,
         dwarf: &Dwarf<Bytes<'l>>,
@@ -375,7 +377,7 @@ impl Lines {
         Ok(table)
     }
 
-    /// Returns the head of the unit at this offset.
+    /// Returns the head of the unit at this offset of the debug information.
     fn unit<'l>(&'l self, dwarf: &Dwarf<Bytes<'l>>, offset: usize) -> Result<UnitHead<'l>, Not> {
         let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(offset))?;
         let abbreviations = self.abbreviations(dwarf, &header)?;
@@ -482,8 +484,8 @@ impl Lines {
         found
     }
 
-    /// Returns the function and line at an address. The function is the one that has code of its own there, not one
-    /// that was inlined into it.
+    /// Returns the function and line at an address. Returns the function that was compiled there, and separately
+    /// those that were inlined into it.
     pub fn find(&mut self, address: u64) -> KnownAddress {
         // What is behind the address is looked at, too.
         if self.is_over || address == u64::MAX {
@@ -547,7 +549,7 @@ impl Lines {
         code
     }
 
-    /// Reads the functions of a unit of which this is the other part.
+    /// Reads the functions of a unit from its split-off part, which this is.
     fn read_functions_of_part(&self, code: &mut UnitCode) -> Result<(), Not> {
         let dwarf = self.dwarf();
         let head = self.unit(&dwarf, self.units.first().copied().ok_or(Not::Said)?)?;
@@ -713,8 +715,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Returns the string of an attribute, of which at most [`NAME_MAX`] bytes are read: many attributes may have one
-    /// string that is as long as its section.
+    /// Returns the string of an attribute, cut to [`NAME_MAX`] bytes, since many attributes may refer to one very
+    /// long string.
     fn string<'l>(
         &'l self,
         dwarf: &Dwarf<Bytes<'l>>,
@@ -788,15 +790,15 @@ impl Lines {
         Ok(known)
     }
 
-    /// Returns the path and line of a place in a unit.
+    /// Returns the source file's path and the line. `place`: the number of the file in the unit, and the line.
     fn line(&mut self, index: u32, place: Option<(u32, u32)>) -> Result<Option<SourceLine>, Not> {
         let Some((file, line)) = place.filter(|(_, line)| *line > 0) else { return Ok(None) };
         let path = self.path(index, file)?;
         Ok(path.map(|path| (path.to_vec(), line)))
     }
 
-    /// Returns the name in a function's entry, or in one of the entries that it refers to, which may be in the file that
-    /// several files share.
+    /// Returns the name in a function's entry, or in an entry that it refers to, which may be in the shared debug
+    /// information.
     fn name(&self, index: u32, entry: usize) -> Result<Option<Vec<u8>>, Not> {
         if let Some(Some(part)) = self.split.get(&index) {
             return part.name(0, entry);
@@ -920,13 +922,13 @@ struct UnitHead<'l> {
     unit: Unit<Bytes<'l>>,
     line_at: Option<usize>,
     place: CodePlace<'l>,
-    /// The name of the file with the unit's other part, and the number that both parts have.
+    /// The name of the file with the unit's split-off part; `None` if the unit is not split.
     split_name: Option<Bytes<'l>>,
     split_id: Option<u64>,
 }
 
 impl UnitHead<'_> {
-    /// Returns the unit's reference to its other part; `None` if it has all in one.
+    /// Returns the unit's reference to its split-off part; `None` if the unit is not split.
     fn split_link(&self) -> Option<SplitLink> {
         Some(SplitLink {
             name: text(self.split_name?),

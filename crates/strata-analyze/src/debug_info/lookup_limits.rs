@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) const BYTES_MAX: u64 = 512 << 20;
 /// The most entries, attributes, rows and ranges of debug information that are read, over all files.
 pub(super) const STEPS_MAX: u64 = 1 << 29;
-/// The most bytes of debug information files of which checksums are computed.
+/// The most bytes of debug information files for which checksums are computed, over all files.
 pub(super) const SUMMED_MAX: u64 = 4 << 30;
 /// The most remarks that are kept.
 const REMARKS: usize = 16;
 
-/// The unused rest of the limits, and remarks on what was left out because of them.
+/// The remaining memory and steps for reading debug information, with remarks on what was left out because of the
+/// limits.
 #[derive(Debug)]
 pub(super) struct Budget {
     bytes: AtomicU64,
@@ -69,7 +70,7 @@ impl Budget {
         }
     }
 
-    /// Returns the remarks on what was left out.
+    /// Returns the remarks on debug information that was left out because of the limits.
     pub fn remarks(&self) -> Vec<String> {
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -108,7 +109,7 @@ impl Charge {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Returns the number of bytes that it has taken.
+    /// Returns the number of bytes that the charge has taken.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

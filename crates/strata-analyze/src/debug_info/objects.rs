@@ -21,7 +21,7 @@ use super::unwind::StackCopy;
 /// The most processes that are kept, since traces are not trusted.
 const PROCESSES: usize = 1 << 14;
 
-/// All objects of the processes of all traces.
+/// The objects (programs and libraries) that the processes of all traces have mapped, at the present time of reading.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub files: CodeFiles,
@@ -29,31 +29,31 @@ pub(super) struct Objects {
     processes: HashMap<(usize, i64), ProcessObjects>,
     /// The traces that have objects of a process, by the process' number.
     of_pid: HashMap<i64, Vec<usize>>,
-    /// The traces that from now on report all code of all processes, whatever file it is of.
+    /// The traces that, from the present time on, report all mapped code of all processes.
     complete: HashSet<usize>,
     /// The traces whose state dump has not ended yet.
     dumped: HashSet<usize>,
-    /// The processes that have executed a program since recording began, so that all of their objects were reported.
+    /// The processes that have executed a program since recording began, so that all of their objects are known.
     whole: HashSet<(usize, i64)>,
     threads: stacks::ThreadProcesses,
     /// The traces of kernels, which may report objects of processes that have traces of their own.
     kernels: Vec<usize>,
-    /// For each trace, the objects of processes before the first event that reports them, until these are used.
+    /// For each trace, the objects that its processes had when it began; removed once they are used.
     before: Vec<Option<ObjectsBefore>>,
     /// For each trace, the names of code that its processes have generated.
     generated: Vec<GeneratedCode>,
-    /// The number of records that have changed anything.
+    /// The number of records that have changed the objects.
     version: u64,
 }
 
 /// The call stacks of a record.
 #[derive(Debug)]
 pub(super) struct RecordStacks {
-    /// The kernel's and the program's.
+    /// The addresses of the kernel's stack, and of the program's.
     pub stacks: [Option<Vec<u64>>; 2],
     /// The copy from which the program's stack can be unwound.
     pub copy: Option<StackCopy>,
-    /// The process.
+    /// The number of the process that made the record.
     pub pid: Option<i64>,
 }
 
@@ -114,7 +114,8 @@ impl Objects {
         }
     }
 
-    /// Takes from an event what it says about objects. Returns its instruction pointer, and the object at that.
+    /// Updates the objects by an event. Returns the event's instruction pointer, and the object at that
+    /// address.
     ///
     /// Returns `None` if the event has no such pointer, and `None` as the object if none is known there.
     pub fn event(&mut self, event: &Event<'_>) -> Option<(u64, Option<&MappedObject>)> {
@@ -242,13 +243,14 @@ impl Objects {
             .map(|(trace, object)| (*trace, object))
     }
 
-    /// Returns the objects of a process from all traces that have some.
+    /// Returns the objects of a process, from all traces that have objects of this process.
     pub fn of_process(&self, pid: i64) -> impl Iterator<Item = &MappedObject> + '_ {
         let traces = self.of_pid.get(&pid).into_iter().flatten();
         traces.filter_map(move |trace| self.processes.get(&(*trace, pid))).flat_map(|it| it.from(0))
     }
 
-    /// Returns true if a process certainly has no code at an address, since a trace reports all of its code.
+    /// Returns whether a process certainly has no code at an address, because a trace that reports all of its code
+    /// has none there.
     pub fn is_outside(&self, pid: i64, address: u64) -> bool {
         let traces = self.of_pid.get(&pid).map_or(&[][..], Vec::as_slice);
         let complete = |trace: &usize| {
@@ -262,7 +264,7 @@ impl Objects {
     }
 
     /// Returns the name of code that a process has generated, and the distance of an address from the code's begin:
-    /// as this trace has it, or else that of a kernel, if there is exactly one.
+    /// from this trace, or else from the kernel's trace if there is exactly one.
     pub fn generated_by(
         &self,
         trace: Option<usize>,
@@ -293,7 +295,7 @@ impl Objects {
         Some(process)
     }
 
-    /// Returns the process of a thread, as a trace says it.
+    /// Returns the process of a thread according to a trace.
     pub fn process_of(&self, trace: usize, tid: i64) -> Option<i64> {
         self.threads.process_of(trace, tid)
     }
@@ -321,7 +323,7 @@ fn at(process: &ProcessObjects, address: u64) -> Option<&MappedObject> {
 }
 
 impl Objects {
-    /// Returns the stacks of an event that [`Objects::event`] has seen; `None` if it has none.
+    /// Returns the call stacks of an event that was passed to [`Objects::event`] before; `None` if it has none.
     pub fn stacks(&self, event: &Event<'_>) -> Option<RecordStacks> {
         let class = self.classes.get(event.class().index())?.as_ref()?;
         let place = class.stacks.as_ref()?;
@@ -394,7 +396,7 @@ fn learn(
     }
 }
 
-/// Changes the description of the file of a process' object that begins at `begin`.
+/// Changes the description of the file of the object that begins at `begin` in a process.
 fn say(
     process: &mut ProcessObjects,
     begin: u64,

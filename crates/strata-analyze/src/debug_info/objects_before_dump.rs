@@ -19,7 +19,7 @@ use super::stack_fields::{CodeEventClass, CodeFiles};
 /// The most processes, and the most threads, that are remembered.
 const PROCESSES: usize = 1 << 14;
 const THREADS: usize = 1 << 16;
-/// The most changes of one process that are compared with its dump.
+/// The most changes of one process that are compared with the state dump.
 const CHANGES: usize = 1 << 10;
 /// The most messages of a trace's state dump, and of its changes, that are read.
 const MESSAGES: usize = 1 << 20;
@@ -123,7 +123,7 @@ impl ObjectsBefore {
         (time >= from).then_some(time <= to)
     }
 
-    /// Removes and returns the processes of which objects are known, with these.
+    /// Removes and returns the processes whose objects are known, each with its objects.
     pub fn processes(&mut self) -> impl Iterator<Item = (i64, ProcessObjects)> + '_ {
         let known = self.known.drain().map(|(pid, known)| (pid, known.had));
         known.filter(|(_, had)| !had.is_empty())
@@ -180,7 +180,8 @@ impl ObjectsBefore {
     }
 }
 
-/// Passes messages to `look` until it returns false, or too many were passed. Returns true if these were all messages.
+/// Passes messages to `look` until it returns false, or the limit is reached. Returns true if all messages were
+/// passed.
 fn each(events: &mut Events<'_>, look: &mut dyn FnMut(Message<'_>) -> bool) -> bool {
     for _ in 0..MESSAGES {
         match events.next() {

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
 use super::stack_fields::MappedObject;
 
-/// The most objects of a leaf.
+/// The most objects in one leaf of the map of a process's objects.
 const LEAF: usize = 32;
-/// The memory of a leaf; then that of a list of leaves, for each leaf and in addition \[byte\].
+/// The memory that a leaf takes \[byte\].
 const LEAF_BYTES: u64 = (LEAF * size_of::<MappedObject>()) as u64 + 128;
 const PLACE_BYTES: u64 = 8;
 const LIST_BYTES: u64 = 128;
 
-/// A node of the map: at least one object, sorted by begin.
+/// A leaf of the map of a process's objects: at least one object, sorted by begin.
 #[derive(Debug)]
 struct Leaf {
     of: Vec<MappedObject>,

@@ -8,7 +8,7 @@
 //! schedule  futex_wait_queue  …                                what was recorded
 //! ```
 
-/// The functions that read a stack.
+/// The kernel's functions with which the recorder reads a call stack.
 const READS: [&str; 6] = [
     "__bpf_get_stack",
     "__bpf_get_task_stack",
@@ -17,7 +17,7 @@ const READS: [&str; 6] = [
     "get_perf_callchain",
     "stack_trace_save_tsk",
 ];
-/// The prefix of the names of BPF programs.
+/// The prefix that the kernel gives the names of BPF programs.
 const PROGRAM: &str = "bpf_prog_";
 /// The most nested functions of a BPF program.
 const PROGRAM_DEPTH: usize = 8;

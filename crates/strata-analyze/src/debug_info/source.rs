@@ -29,11 +29,11 @@ pub struct ResolvedPlace {
     pub function: Vec<u8>,
     /// The file and line, such as `main.c:12`.
     pub source: Vec<u8>,
-    /// The functions whose code the compiler has put there in place of calls, the innermost first.
+    /// The functions that the compiler has inlined at this place, the innermost first.
     pub inlined: Vec<InlinedFunction>,
 }
 
-/// A function whose code is in another one, in place of a call.
+/// A function that the compiler has inlined into another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InlinedFunction {
     /// The function's name.
@@ -47,13 +47,13 @@ pub struct InlinedFunction {
 pub struct StackFrame {
     /// The address as recorded. For callers, it is the return address.
     pub address: u64,
-    /// The place of the address; for callers, that of the call.
+    /// The place in the source code; for callers, that of the call.
     pub place: Rc<ResolvedPlace>,
 }
 
 impl StackFrame {
-    /// Returns the frame as text, `pay+0x7e (shop.c:18)`. Without a known function it has the object and offset, and
-    /// without these the address.
+    /// Returns the frame as text, `pay+0x7e (shop.c:18)`. If the function is not known, the text has the object and
+    /// offset, or else the address.
     #[must_use]
     pub fn text(&self) -> Vec<u8> {
         let mut text = match (&self.place.function[..], &self.place.binary[..]) {
@@ -104,7 +104,7 @@ pub struct Stacks {
 /// A file, an address in it, and the begin of the object if it has no file.
 type PlaceKey = (FileNumber, u64, u64);
 
-/// Finds the places in the source code of addresses.
+/// Finds the places in the source code for addresses in traces.
 pub struct Source {
     options: SourceOptions,
     objects: Objects,
@@ -130,7 +130,8 @@ impl Default for Source {
 }
 
 impl Source {
-    /// Prepares the source for these traces, and looks up the objects that existed before their first events.
+    /// Prepares the lookup for these traces. Reads the objects (programs and libraries) that existed before their
+    /// first events.
     #[must_use]
     pub fn new(reader: &Reader, options: &SourceOptions) -> Source {
         let objects = Objects::begin(reader, &options.files.budget);
@@ -139,7 +140,7 @@ impl Source {
         Source { options: options.clone(), objects, kernels, ..Source::default() }
     }
 
-    /// Takes from an event what it says about objects. All events must be passed, in the order of time.
+    /// Updates the mapped objects by an event. All events must be passed, in the order of time.
     pub fn learn(&mut self, event: &Event<'_>) {
         let _ = self.objects.event(event);
     }
@@ -168,7 +169,7 @@ impl Source {
         self.objects.is_outside(pid, address)
     }
 
-    /// Returns the process of a thread, as the event's trace says it; `None` if it does not.
+    /// Returns the process of a thread, according to the event's trace; `None` if it is not known.
     #[must_use]
     pub fn process_of(&self, event: &Event<'_>, tid: i64) -> Option<i64> {
         self.objects.process_of(event.stream().trace().index(), tid)
@@ -325,8 +326,8 @@ impl Source {
         (unwound.end == StackEnd::Whole || !is_longer).then_some(unwound)
     }
 
-    /// Returns the place of an address in code that a process has generated and named. `object`: what is mapped there, if
-    /// that is known. The name of an address changes with time, so it is not remembered.
+    /// Returns the place of an address in code that a process has generated and named. `object`: the object that is
+    /// mapped there, if known. The result is not remembered, since names of generated code change.
     fn generated(
         &self,
         trace: Option<usize>,

@@ -18,17 +18,17 @@ use super::traced_path::here;
 
 /// The most files of units that are opened for one program.
 const FILES: usize = 1 << 12;
-/// The steps for opening a file, and those for each of its sections.
+/// The steps of the time budget that opening a file costs.
 const OPEN_STEPS: u64 = 1 << 14;
 const SECTION_STEPS: u64 = 64;
-/// The bytes of a section that are read in the time of a step. Each unit may have all of a section.
+/// The number of bytes of a section that can be read for one step of the time budget.
 const STEP_BYTES: u64 = 16;
-/// The most reasons that are told of one program.
+/// The most reasons that are reported for one program.
 const REASONS: usize = 4;
 
 const LONG: &str = "reading all files takes too long";
 
-/// The addresses and ranges in a program that the other part of a unit refers to.
+/// The addresses and ranges in a program to which the split-off part of a unit refers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnitBases {
     pub low: u64,
@@ -36,10 +36,10 @@ pub(super) struct UnitBases {
     pub ranges: DebugRngListsBase<usize>,
 }
 
-/// A unit's reference to its other part.
+/// The reference of a unit of debug information to its split-off part.
 #[derive(Clone, Debug)]
 pub(super) struct SplitLink {
-    /// The name of the file, and the folder in which the compiler ran.
+    /// The name of the file with the split-off part.
     pub name: Vec<u8>,
     pub folder: Vec<u8>,
     /// The number that both parts have.
@@ -66,7 +66,7 @@ struct Package {
     _charge: Charge,
 }
 
-/// The files with the other parts of a program's units.
+/// The files with the split-off parts of a program's units.
 #[derive(Debug)]
 pub(super) struct SplitFiles {
     program: PathBuf,
@@ -74,15 +74,15 @@ pub(super) struct SplitFiles {
     folder: Option<PathBuf>,
     endian: RunTimeEndian,
     budget: Arc<Budget>,
-    /// The package, once it was looked for, and the number of other files that were.
+    /// The package file, once it was searched, and the number of other files that were opened.
     found: Mutex<(Option<Option<Package>>, usize)>,
-    /// The reasons that were told for parts that cannot be read.
+    /// The reasons that were reported for parts that cannot be read.
     told: Mutex<Vec<String>>,
 }
 
 impl SplitFiles {
-    /// Returns the files of the program at `program`, a path of this machine. `prefix` is the root folder of the traced
-    /// system, and `folder` that of debug information, if the user has named them.
+    /// Prepares the search for a program's files. `program`: its path on this machine. `prefix`: root folder of the
+    /// traced system; `folder`: that of debug information; both as the user has named them.
     pub fn new(
         program: &Path,
         prefix: Option<&Path>,
@@ -101,8 +101,8 @@ impl SplitFiles {
         }
     }
 
-    /// Finds the other part of a unit: in the package beside the program, or else in a file with the name that the unit says.
-    /// Returns what `read` makes of the first one that it can read.
+    /// Finds the other part of a unit: in the package beside the program, or else in the file that the unit names.
+    /// Returns the result of `read` for the first file that it can read.
     pub fn find<T>(
         &self,
         link: &SplitLink,
@@ -135,7 +135,8 @@ impl SplitFiles {
         None
     }
 
-    /// Keeps a remark on a part that cannot be read. A program may have thousands of them, for one reason: the first is told.
+    /// Keeps a remark on a part that cannot be read. A program may have thousands of such parts, so only the first
+    /// one is reported for each reason.
     fn remark(&self, link: &SplitLink, why: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= REASONS || told.iter().any(|one| one == why) {
@@ -203,7 +204,7 @@ impl SplitPart {
         self.file.path.display().to_string()
     }
 
-    /// Reads what the part has of a section. The memory is added to `charge`.
+    /// Reads the bytes of a section that belong to this part. Their memory is added to `charge`.
     ///
     /// # Errors
     /// Why it cannot be read, for a person.

@@ -18,7 +18,7 @@ const PATH_MAX: usize = 4096;
 /// The memory of a file in addition to its texts \[byte\].
 const FILE_BYTES: u64 = 256;
 
-/// The file of a program or library, as a trace describes it.
+/// The file of a program or library, as a trace describes that file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CodeFile {
     pub path: Arc<[u8]>,
@@ -50,7 +50,7 @@ pub(super) struct CodeFiles {
 }
 
 impl CodeFiles {
-    /// Returns an empty table with a budget. The first file stands for code without a file.
+    /// Creates a table with one entry, which stands for code without a file.
     pub fn new(budget: &Arc<Budget>) -> CodeFiles {
         let none = CodeFile::default();
         let numbers = HashMap::from([(none.clone(), 0)]);
@@ -105,8 +105,7 @@ pub(super) enum CodeEventKind {
     Unloaded,
     BuildId,
     DebugLink,
-    /// Statements in a kernel's trace: a process has mapped code (`Mapped`), executes a program, or was forked; or a
-    /// thread belongs to a process.
+    /// In a kernel's trace: a process has mapped code.
     Mapped,
     Executed,
     Forked,
@@ -153,8 +152,7 @@ pub(super) struct CodeEventFields {
     pub is_pic: Option<FieldRef>,
     pub build_id: Vec<FieldRef>,
     pub link: Option<FieldRef>,
-    /// Fields that only a kernel's trace has: process and thread (`ids`), those of the parent, the end of the mapping,
-    /// its offset in the file, and the build id as text.
+    /// The fields with the process and the thread, which only a kernel's trace has.
     pub ids: [Option<FieldRef>; 2],
     pub parents: [Option<FieldRef>; 2],
     pub end: Option<FieldRef>,

@@ -9,16 +9,16 @@ use crate::stack_copy;
 
 /// The names of arrays of addresses, in traces of LTTng and of Strata.
 const NAMES: [&str; 2] = ["callstack_kernel", "callstack_user"];
-/// The most numbers that are read of each.
+/// The most numbers that are read of a copy of registers or stack.
 const COPIED: usize = 8192;
 
 /// The most addresses of a stack that are read.
 const FRAMES: usize = 1 << 10;
 
-/// The most threads whose processes are kept.
+/// The most threads for which the process is kept.
 const THREADS: usize = 1 << 20;
 
-/// The scopes in which stacks are searched.
+/// The parts of a record in which call stacks are searched.
 const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
 /// The addresses of a stack, the innermost first.
@@ -28,13 +28,13 @@ pub(super) struct Addresses {
     pub stacks: [Option<Vec<u64>>; 2],
     /// The registers of the program, and the copy of its stack; empty if the record has none.
     pub copies: [Vec<u64>; 2],
-    /// True if the record may have such a copy.
+    /// True if copies of registers and stack are to be read.
     takes_copies: bool,
     /// The array that is being visited.
     current: Option<Current>,
 }
 
-/// An array of a record, by its index among those of its kind.
+/// The array of a record that is being read: a call stack, or a copy, by its index in `stacks` or `copies`.
 #[derive(Clone, Copy, Debug)]
 enum Current {
     Stack(usize),
@@ -48,7 +48,7 @@ pub(super) struct StackFields {
     has_copies: bool,
     pid: Option<FieldRef>,
     tid: Option<FieldRef>,
-    /// The process, if the whole trace is of one.
+    /// The process, if the whole trace is of one process.
     vpid: Option<i64>,
 }
 

@@ -19,7 +19,7 @@ const AT_ONCE: usize = 4096;
 /// The memory that a function takes, including that for sorting \[byte\].
 const FUNCTION_BYTES: u64 = 40;
 
-/// The most functions before an address that are looked at.
+/// The most functions before an address that are examined for containing it.
 const NEAR_MAX: usize = 64;
 
 /// A function. Its name stays in the file, and is read when it is needed.
@@ -46,7 +46,7 @@ impl From<FunctionSymbol> for Function {
 enum Names {
     /// The names are in the file: `bytes` bytes from `begin` on.
     InFile { begin: u64, bytes: u64 },
-    /// The names are in memory, since they are compressed in the file.
+    /// The names are in memory, since the file has them compressed.
     Here(Vec<u8>),
 }
 
@@ -98,7 +98,8 @@ impl Symbols {
         symbols
     }
 
-    /// Reads the symbols that a stripped file keeps compressed; `None` if it has none. They have no lines.
+    /// Reads the symbols that a stripped file keeps compressed; `None` if it has none. Such symbols have no line
+    /// numbers.
     pub fn read_packed(file: &ElfFile, budget: &Arc<Budget>) -> Option<Symbols> {
         let mut memory = Charge::new(budget);
         let packed = unpack(file, &mut memory)?;
@@ -124,7 +125,8 @@ impl Symbols {
         Some(symbols)
     }
 
-    /// Reads the functions of a symbol table. In a stripped file, only the table of exported symbols is left.
+    /// Reads the functions of a symbol table. `kind`: the ELF type of the table. A stripped file only has the table
+    /// of exported symbols.
     fn read_functions(&mut self, file: &ElfFile, kind: u32) {
         let Some((table, names)) = file.symbols(kind) else { return };
         let name = self.path.display();
@@ -227,7 +229,7 @@ impl Symbols {
         known
     }
 
-    /// Returns the functions that have the code at an address, the best one first.
+    /// Returns the functions whose code contains an address, the best one first.
     fn at(&self, address: u64) -> impl Iterator<Item = &Function> {
         let behind = self.functions.partition_point(|it| it.begin <= address);
         let before = self.functions.get(..behind).unwrap_or_default();
@@ -241,7 +243,7 @@ impl Symbols {
     }
 
     /// Returns the mangled name of the function that begins at an address and has this name in the source code. Other
-    /// functions may have the same code, as linkers fold what is equal, and aliases have names of any kind.
+    /// functions may begin there too: aliases, and equal functions that the linker has merged.
     fn mangled(&self, name: &[u8], begin: u64) -> Option<Vec<u8>> {
         let here = self.at(begin).filter(|it| it.begin == begin);
         let names = here.filter_map(|it| self.name(it.name)).filter(|it| is_mangled(it));
@@ -312,7 +314,7 @@ fn is_last_part(name: &[u8], whole: &[u8]) -> bool {
     }
 }
 
-/// The begin of the names of operators.
+/// The word with which the names of C++ operators begin.
 const OPERATOR: &[u8] = b"operator";
 
 #[cfg(test)]

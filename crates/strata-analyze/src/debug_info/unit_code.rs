@@ -9,13 +9,13 @@ use super::lookup_limits::{Budget, Charge};
 /// The most inlined calls around an address that are named.
 const INLINED_MAX: usize = 64;
 
-/// A range of addresses, and the index of its owner.
+/// A range of addresses, and the index of the unit or function that owns it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RangeOf {
     pub begin: u64,
     pub end: u64,
     pub index: u32,
-    /// The smallest begin of this range and all ranges after it.
+    /// The smallest begin among this range and all ranges after it in the list.
     pub least: u64,
 }
 
@@ -26,11 +26,11 @@ pub(super) struct InlinedCall {
     pub end: u64,
     pub file: u32,
     pub line: u32,
-    /// The function that has the code.
+    /// The index of the function into which the call was inlined.
     pub function: u32,
     /// The number of inlined calls around this one.
     pub depth: u16,
-    /// The offset of the call's entry.
+    /// The offset of the call's entry in the debug information.
     pub entry: usize,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Sequence {
 pub(super) struct UnitCode {
     pub ranges: Vec<RangeOf>,
     pub functions: Vec<FunctionEntry>,
-    /// The inlined calls, by function and then by begin: those that are in no other inlined call, and the others.
+    /// The inlined calls, sorted by function and then by begin.
     pub inlined: Vec<InlinedCall>,
     pub nested: Vec<InlinedCall>,
     pub rows: Vec<LineAt>,
@@ -97,7 +97,7 @@ pub(super) fn sorted(mut ranges: Vec<RangeOf>) -> Vec<RangeOf> {
     ranges
 }
 
-/// Returns the ranges around an address, and adds the steps that this took.
+/// Returns the ranges that contain an address. Adds the cost of the search to `steps`.
 pub(super) fn around(ranges: &[RangeOf], address: u64, steps: &mut u64) -> Vec<RangeOf> {
     let first = ranges.partition_point(|it| it.end <= address);
     let behind = ranges.get(first..).unwrap_or_default();

@@ -16,16 +16,17 @@ use super::unwind_table::{
 
 /// The most frames of a stack.
 const FRAMES_MAX: usize = 1 << 10;
-/// The frames of a stack without a recorded word. Each word may have one more, since a return address takes a word.
+/// The most frames of a stack without any copied word. Each copied word allows one more, since a return address takes
+/// a word.
 const FRAMES_MIN: usize = 64;
-/// The most steps of an expression.
+/// The most steps that evaluating one expression may take.
 const STEPS_MAX: u32 = 256;
 /// The steps that all expressions of one stack may take, and those for each recorded word in addition.
 const STACK_STEPS: u32 = 4096;
 const WORD_STEPS: u32 = 8;
-/// The most rules that are remembered.
+/// The most unwind rules that are remembered.
 const RULES_MAX: usize = 1 << 17;
-/// The number of registers that the kernel saves, and the place of each of DWARF's registers among them.
+/// The number of registers that the kernel saves in a record.
 const SAVED: usize = 21;
 const PLACES: [usize; REGISTERS] = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
 
@@ -58,7 +59,7 @@ pub(crate) enum StackEnd {
 pub(crate) struct UnwoundStack {
     /// The addresses of the frames, the innermost first.
     pub addresses: Vec<u64>,
-    /// For each frame, true if it has called the one before: its code is in front of its address.
+    /// For each frame, true if it has called the frame before it, so that its address is a return address.
     pub are_callers: Vec<bool>,
     pub end: StackEnd,
 }
@@ -82,7 +83,7 @@ pub(super) enum TableAt {
     NoCode,
     /// There may be code at the address, and no table is known for it.
     NoTable,
-    /// The table, the number of its file, and the address in the file.
+    /// The unwind table, the number of its file, and the address in that file.
     Table(Arc<UnwindTable>, FileNumber, u64),
 }
 
@@ -105,8 +106,8 @@ impl StackCopy {
         }
     }
 
-    /// Returns true if a stack pointer is at the begin of the whole stack: the kernel has put a program's arguments there,
-    /// where the copy ends, unless it ends for its size, which is a power of two.
+    /// Returns true if a stack pointer is at the begin of the whole stack: the program's arguments are there, where
+    /// the copy ends. A copy whose size is a power of two was cut instead.
     fn is_outermost(&self, stack_pointer: u64) -> bool {
         let bytes = self.memory.len() as u64 * 8;
         !bytes.is_power_of_two()
@@ -140,7 +141,7 @@ pub(super) struct Unwinder {
     steps_left: u32,
 }
 
-/// What one step up a stack leads to.
+/// The result of one step up a stack, from a frame to its caller.
 enum Step {
     Caller,
     Outermost,
@@ -149,7 +150,7 @@ enum Step {
 }
 
 impl Unwinder {
-    /// Unwinds a stack. `table_at` returns the unwind table at an address of the process.
+    /// Unwinds a stack. `table_at`: function that returns the unwind table for an address of the process.
     pub fn unwind(
         &mut self,
         copy: &StackCopy,
@@ -227,7 +228,7 @@ fn missing(copy: &StackCopy, address: u64) -> Step {
     Step::Missing(if copy.is_above(address) { StackEnd::Cut } else { StackEnd::Unknown })
 }
 
-/// Replaces the registers by the caller's.
+/// Replaces the registers by those of the caller, as an unwind rule says.
 fn by_rule(
     mut expressions: Expressions<'_>,
     registers: &mut [u64; REGISTERS],
@@ -270,7 +271,7 @@ fn by_rule(
     Step::Caller
 }
 
-/// Replaces the registers by the caller's, as the frame pointer leads to them.
+/// Replaces the registers by those of the caller, found by the frame pointer.
 fn by_frame_pointer(copy: &StackCopy, registers: &mut [u64; REGISTERS]) -> Step {
     let frame = registers[FRAME_POINTER];
     if frame < registers[STACK_POINTER] || frame % 8 != 0 {
@@ -288,7 +289,8 @@ fn by_frame_pointer(copy: &StackCopy, registers: &mut [u64; REGISTERS]) -> Step 
     }
 }
 
-/// What expressions of a rule read, and the steps that they may take.
+/// The evaluation of expressions in a rule: the memory and registers that they read, and the steps that they may
+/// take.
 struct Expressions<'u> {
     copy: &'u StackCopy,
     table: &'u UnwindTable,

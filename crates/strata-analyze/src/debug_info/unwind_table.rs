@@ -15,29 +15,29 @@ use gimli::{
 use super::elf::{ElfFile, Section, Segment};
 use super::lookup_limits::{size, Budget, Charge};
 
-/// The largest table that is read, and the largest index \[byte\].
+/// The largest unwind table that is read \[byte\].
 const TABLE_MAX: u64 = 256 << 20;
 /// The most bytes of instructions of one function.
 const ENTRY_MAX: usize = 64 << 10;
-/// The memory of one entry of an index of functions, which is made if the file has none \[byte\].
+/// The memory of one entry in an index of functions, which is built if the file has none \[byte\].
 const ENTRY_BYTES: u64 = 16;
-/// The least number of entries by which that index grows.
+/// The least number of entries by which the built index grows.
 const AT_ONCE: usize = 4096;
 
-/// Number of the register with the return address, and of all registers (DWARF's numbers for x86-64).
+/// DWARF's number of the return address, in the numbering of registers for x86-64.
 pub(super) const RETURN: usize = 16;
 pub(super) const REGISTERS: usize = 17;
-/// Number of the stack pointer and of the frame pointer.
+/// DWARF's number of the stack pointer.
 pub(super) const STACK_POINTER: usize = 7;
 pub(super) const FRAME_POINTER: usize = 6;
 
 type Slice<'t> = EndianSlice<'t, LittleEndian>;
 
-/// What expressions of the tables are encoded in.
+/// The encoding of expressions in unwind tables.
 pub(super) const ENCODING: Encoding =
     Encoding { address_size: 8, format: Format::Dwarf32, version: 4 };
 
-/// The address of a frame, from which the rules of its registers count.
+/// The rule for a frame's address (the CFA), to which the rules for registers refer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameAddress {
     /// The value of a register and a distance.
@@ -45,28 +45,30 @@ pub(super) enum FrameAddress {
     Expression(UnwindExpression<usize>),
 }
 
-/// The caller's value of a register. `frame` is the frame's address.
+/// The rule for the caller's value of a register. `frame`: the frame's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallersValue {
-    /// Memory at `frame` plus a distance.
+    /// The value in memory at `frame` plus this distance.
     At(i64),
-    /// `frame` plus a distance.
+    /// The value of `frame` plus this distance.
     Value(i64),
-    /// Another register's value.
+    /// The value of another register.
     Register(u8),
-    /// Memory at an expression's value.
+    /// The value in memory at the address that an expression computes.
     AtExpression(UnwindExpression<usize>),
     Expression(UnwindExpression<usize>),
 }
 
-/// How the caller's registers are found at one instruction. Registers that are not listed are unchanged.
+/// The rule by which the caller's registers are found at one instruction. Registers that are not listed are
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FrameRule {
     pub frame: FrameAddress,
     pub registers: Box<[(u8, CallersValue)]>,
     /// True if the function has no caller.
     pub is_outermost: bool,
-    /// True if the function is the kernel's return from a signal: the caller was interrupted, and has not called.
+    /// True if the function is the kernel's return from a signal: the caller was interrupted, and its address is not
+    /// a return address.
     pub is_signal: bool,
 }
 
@@ -83,7 +85,7 @@ pub(super) struct UnwindTable {
     table: Part,
     /// The file's own index of the table; empty if it has none.
     index: Part,
-    /// The begins of all functions and the places of their entries, if the file has no index, and the memory of that.
+    /// An index that is built if the file has none: the begin of each function, and the place of its entry.
     made: OnceLock<(Vec<(u64, usize)>, Charge)>,
     segments: Vec<Segment>,
     budget: Arc<Budget>,
@@ -159,7 +161,7 @@ impl UnwindTable {
         of.get(&self.section()).ok()
     }
 
-    /// Takes steps. Says so if there are none left, since calls are not unwound then.
+    /// Takes steps from the time budget. If none are left, keeps a remark that stacks are not unwound.
     fn steps(&self, steps: u64) -> bool {
         let is_there = self.budget.steps(steps);
         if !is_there {
@@ -171,8 +173,8 @@ impl UnwindTable {
         is_there
     }
 
-    /// Charges the steps of reading the entry at an offset of the table, and fails if it is too long. To be called before it
-    /// is read: a text in it is searched for its end.
+    /// Charges the steps of reading the entry at an offset of the table, and fails if it is too long. Call this
+    /// before the entry is read, since reading searches the end of texts in it.
     fn charge(&self, at: usize) -> gimli::Result<()> {
         let head = self.table.bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
         let bytes = u32::from_le_bytes(*head.ok_or(gimli::Error::OffsetOutOfBounds)?);
@@ -182,7 +184,7 @@ impl UnwindTable {
         }
     }
 
-    /// Reads what several entries share. Each of them reads it again.
+    /// Reads the part (CIE) that several entries share. It is read again for each of them.
     fn shared<'t>(
         &self,
         section: &EhFrame<Slice<'t>>,
@@ -219,8 +221,8 @@ impl UnwindTable {
         Some(found).filter(|it| it.contains(address))
     }
 
-    /// Lists all entries by the begins of their functions. Entries after the first damaged one, or for which there is no
-    /// room, are not among them.
+    /// Lists all entries by the begins of their functions. Entries after the first damaged one, or beyond the limit
+    /// on memory, are missing.
     fn make_index(&self, section: &EhFrame<Slice<'_>>) -> (Vec<(u64, usize)>, Charge) {
         let (bases, mut all) = (self.bases(), Vec::new());
         let mut charge = Charge::new(&self.budget);
@@ -290,7 +292,7 @@ impl UnwindTable {
     }
 }
 
-/// Returns a register that is followed.
+/// Returns the number of a register if its value is tracked during unwinding; otherwise `None`.
 fn number(register: u16) -> Option<u8> {
     u8::try_from(register).ok().filter(|it| usize::from(*it) < REGISTERS)
 }

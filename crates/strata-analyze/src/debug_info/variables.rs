@@ -19,7 +19,7 @@ use super::stack_fields::{CodeFile, FileNumber, MappedObject, BUILD_ID};
 
 /// The most messages of state dumps that are read.
 const MESSAGES: usize = 1 << 20;
-/// The most bytes of a symbol table that are read, and the number of symbols that are read at once.
+/// The most bytes of a symbol table that are read.
 const TABLE_MAX: u64 = 512 << 20;
 const AT_ONCE: usize = 4096;
 /// The most bytes of a name that are read.

@@ -20,16 +20,16 @@
 //! ". It neither allocates by sizes that the input gives, nor writes beyond the buffer, which the caller has
 //! sized by the section's header. The tests unpack what the reference implementation has packed.
 
-/// The begin of a frame, and of a frame that is skipped (its lowest four bits are any).
+/// The magic number with which a zstd frame begins.
 const FRAME: u32 = 0xfd2f_b528;
 const SKIPPED: u32 = 0x184d_2a50;
-/// The most bytes that a block has, compressed or not, and the most bytes of its literals.
+/// The greatest size of a block, compressed or not \[byte\].
 const BLOCK_MAX: usize = 128 << 10;
-/// The most bits of a Huffman code, and of the states of the code for its weights.
+/// The most bits of a Huffman code.
 const HUFFMAN_BITS: u32 = 11;
 const WEIGHT_BITS: u32 = 6;
 
-/// The values of codes of lengths of literals, and of matches, by the number of bits that follow each code.
+/// For each code of a literal length: its smallest value, and the number of bits that follow.
 const LITERAL_VALUES: [(u32, u8); 36] = with_bases([
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11,
     12, 13, 14, 15, 16,
@@ -39,7 +39,8 @@ const MATCH_VALUES: [(u32, u8); 53] = with_bases([
     1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 ]);
 
-/// Returns the base of each code, which is behind all that the codes before it stand for, and its number of bits.
+/// Returns the base and the number of bits of each code. The base is the first value that the codes before it do not
+/// cover.
 const fn with_bases<const CODES: usize>(bits: [u8; CODES]) -> [(u32, u8); CODES] {
     let mut values = [(0, 0); CODES];
     let (mut code, mut base) = (0, 0);
@@ -54,7 +55,7 @@ const fn with_bases<const CODES: usize>(bits: [u8; CODES]) -> [(u32, u8); CODES]
 /// The shortest match.
 const MATCH_MIN: u32 = 3;
 
-/// The probabilities of codes where a block has no own ones. -1 is "less than 1".
+/// The default probabilities of the codes of literal lengths; -1 means "less than 1".
 const LITERAL_USUAL: [i16; 36] = [
     4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1,
     -1, -1, -1, -1,
@@ -66,7 +67,7 @@ const MATCH_USUAL: [i16; 53] = [
 const OFFSET_USUAL: [i16; 29] =
     [1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1];
 
-/// The kinds of codes of a sequence: the usual probabilities with their accuracy, the greatest accuracy, and the number
+/// A kind of code in sequences: its default probabilities with their accuracy, the greatest accuracy, and the number
 /// of codes.
 struct Kind {
     usual: &'static [i16],
@@ -78,9 +79,9 @@ const LITERAL: Kind = Kind { usual: &LITERAL_USUAL, usual_bits: 6, bits_max: 9, 
 const OFFSET: Kind = Kind { usual: &OFFSET_USUAL, usual_bits: 5, bits_max: 8, codes: 32 };
 const MATCH: Kind = Kind { usual: &MATCH_USUAL, usual_bits: 6, bits_max: 9, codes: 53 };
 
-/// Decompresses all frames of `packed` into `out`. Returns the number of bytes written. Fails, saying why, if `packed` is
-/// damaged, has more than `out` has room for, or `work` returns false, which is asked with the size of each table that
-/// is made.
+/// Decompresses all frames of `packed` into `out`. Returns the number of bytes written. Fails with the reason if
+/// `packed` is damaged or its content does not fit into `out`. Calls `work` with the size of each table before
+/// building it, and fails if it returns false.
 pub(super) fn unpack(
     packed: &[u8],
     out: &mut [u8],
@@ -108,7 +109,7 @@ const LARGE: &str = "it has more bytes than it says";
 const DAMAGED: &str = "it is damaged";
 const LONG: &str = "it takes too long";
 
-/// Bytes that are read from the first one on.
+/// Compressed bytes that are read from the first one on.
 struct Input<'l>(&'l [u8]);
 
 impl<'l> Input<'l> {
@@ -125,10 +126,10 @@ impl<'l> Input<'l> {
     }
 }
 
-/// Bits that are read from the last one back to the first one, as the coders wrote them.
+/// Compressed bits that are read backwards, from the last one to the first.
 struct Backwards<'l> {
     bytes: &'l [u8],
-    /// The number of bits that are left; negative if more were read than there are, which are 0.
+    /// The number of bits that are left. Negative if more were read than exist; the excess bits are 0.
     left: i64,
 }
 
@@ -159,7 +160,7 @@ impl<'l> Backwards<'l> {
     }
 }
 
-/// A table of a finite state code: what each state stands for, and the state after it.
+/// The decoding table of a finite state code: for each state, its code and the next state.
 #[derive(Clone, Default)]
 struct States {
     bits: u32,
@@ -169,7 +170,7 @@ struct States {
 #[derive(Clone, Copy, Default)]
 struct State {
     code: u8,
-    /// The next state is `base` and this number of bits.
+    /// Number of bits to read and add to `base` for the next state.
     bits: u8,
     base: u16,
 }
@@ -289,7 +290,7 @@ impl States {
     }
 }
 
-/// A Huffman code: for each value of `bits` bits, the byte and the number of bits of its code.
+/// The decoding table of a Huffman code: for each value of `bits` bits, the decoded byte and the length of its code.
 #[derive(Clone, Default)]
 struct Huffman {
     bits: u32,
@@ -335,7 +336,7 @@ impl Huffman {
         Huffman::new(weights, work)
     }
 
-    /// Makes the table of these weights, and of the last one, which fills it up.
+    /// Builds the table from these weights. The last weight is not stored, and follows from the others.
     fn new(
         mut weights: Vec<u8>,
         work: &mut dyn FnMut(u64) -> bool,
@@ -365,7 +366,7 @@ impl Huffman {
         Ok(Huffman { bits, table })
     }
 
-    /// Appends `count` bytes that are coded in `packed`, which has no bits more than theirs.
+    /// Decodes `count` bytes from `packed` and appends them to `to`. It is an error if bits are left over.
     fn decode(&self, packed: &[u8], count: usize, to: &mut Vec<u8>) -> Result<(), &'static str> {
         let mut bits = Backwards::new(packed)?;
         for _ in 0..count {
@@ -382,7 +383,7 @@ impl Huffman {
     }
 }
 
-/// What blocks of a frame take over from those before.
+/// The tables and distances that a block takes over from the blocks before it.
 struct Memory {
     huffman: Option<Huffman>,
     states: [Option<States>; 3],
@@ -532,7 +533,7 @@ fn value_of(
     Ok(base as usize + bits.read(more.into()) as usize)
 }
 
-/// Returns how far back a match is. The three last distances have numbers of their own.
+/// Returns the distance of a match. Some codes mean one of the three last distances.
 fn distance(
     last: &mut [usize; 3],
     value: u64,
@@ -559,7 +560,7 @@ fn distance(
     Ok(distance)
 }
 
-/// Appends `bytes` bytes from `distance` bytes back on, which may be some of those that it appends.
+/// Copies `bytes` bytes from `distance` bytes before the end to the end. Source and destination may overlap.
 fn repeat(
     out: &mut [u8],
     at: &mut usize,
@@ -576,7 +577,7 @@ fn repeat(
     Ok(())
 }
 
-/// Reads the literals of a block: bytes that sequences copy.
+/// Reads the literals of a block: the bytes that sequences copy to the output.
 fn literals(
     input: &mut Input<'_>,
     memory: &mut Memory,

@@ -18,7 +18,7 @@ pub const CHUNKS_WAITING: usize = 2 * WAITING / CHUNK;
 /// The most remarks of a slice that are kept; further ones are only counted.
 pub const REMARKS: usize = 20;
 
-/// A remark about a trace that stands beside its event records.
+/// A remark about a trace, such as damage, that is shown in addition to its event records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
     /// A place in the trace that could not be read.
@@ -33,7 +33,7 @@ pub enum Remark {
         kind: DiscardedKind,
         /// True if the stream begins with the gap, so that the begin of the count is unknown.
         at_begin: bool,
-        /// The times before and after the gap \[ns since 1970\].
+        /// The times of the last record before the gap and the first one after it \[ns since 1970\].
         between: (Option<i64>, Option<i64>),
     },
 }
@@ -55,11 +55,11 @@ pub struct PipelineSummary {
     pub events: u64,
     /// The number of damaged places.
     pub damage: u64,
-    /// The number of damaged places that were not reported, because there were too many.
+    /// The number of damaged places that were not reported, because of the limit on remarks.
     pub damage_untold: u64,
     /// The number of discarded event records, over all remarks.
     pub discarded: u64,
-    /// The number of lines of the state dump that are not shown as they are.
+    /// The number of records of the state dump that are not shown as separate lines.
     pub hidden: u64,
     /// The number of event records of uncertain order: they may have been before a record of another machine that
     /// precedes them.
@@ -123,9 +123,9 @@ pub struct SliceFindings {
     /// The number of event records by which the last block is incomplete.
     pub left: u64,
     pub damage: u64,
-    /// The streams for which a note was already reported.
+    /// The streams and kinds of notes that were reported already.
     pub noted: HashSet<NoteKey>,
-    /// The damage in blocks of other shares. If those shares found it as well, they report it.
+    /// The damage in blocks that belong to other shares of the slice. The workers of those shares report it.
     pub elsewhere: Vec<Damage>,
 }
 

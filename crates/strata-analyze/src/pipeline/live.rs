@@ -12,7 +12,7 @@ use crate::short::{Joiner, Seed, Short, WantedRecord};
 /// A sink that receives the output, and returns `Break` if it wants no more.
 type Sink<'s> = &'s mut dyn FnMut(PipelineOutput<'_>) -> ControlFlow<()>;
 
-/// Renders the records that each new look at a growing trace finds.
+/// Renders the records that are found each time a growing trace is read further.
 pub struct FollowRenderer {
     renderer: Renderer,
     filter: Option<Selection>,
@@ -68,12 +68,12 @@ impl FollowRenderer {
         self.late
     }
 
-    /// The time between two looks at a trace, by which the output lags behind.
+    /// The period of reading a growing trace further. The output is late by this time.
     pub const PERIOD: Duration = Duration::from_millis(20);
 
-    /// Renders the messages of one look. Records with a time up to `lent` count as late. All records up to `upto` are
-    /// complete: a call that began a period before and has not ended is shown without its end. `None` says that this
-    /// time is not known yet.
+    /// Renders new messages of the trace. Records with times up to `lent` count as late. All records up to the time
+    /// `upto` have arrived (`None`: not known): a call that began a period before that and has not ended is shown
+    /// without its end.
     pub fn look(
         &mut self,
         events: &mut Events<'_>,

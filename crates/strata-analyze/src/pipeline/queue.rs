@@ -10,7 +10,8 @@ use super::chunk::{
     Chunk, ChunkEnd, SliceFindings, CHUNKS_WAITING, REMARKS, SHARE_WAITING, WAITING,
 };
 
-/// A slice or a share of it. The shares of a slice take turns, block by block.
+/// A worker's task: a slice of the trace, or a share of it. The shares of a slice take turns in the output, block by
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     pub slice: u64,
@@ -29,7 +30,7 @@ pub struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    /// The slice that is being written; `turn` is the share of it that is next.
+    /// The number of the slice that is being written.
     now: u64,
     turn: usize,
     /// The waiting chunks of each slice and share, from slice `now` on.
@@ -51,8 +52,8 @@ struct WaitingChunks {
 }
 
 impl WaitingChunks {
-    /// Returns true if another chunk may wait, with at most `most` bytes of text in total. The number of chunks is
-    /// limited too, since chunks with little text also have buffers.
+    /// Returns whether another chunk may wait. `most`: limit on the text of all waiting chunks \[byte\]. Their
+    /// number is limited too, since small chunks also take buffers.
     fn has_room(&self, most: usize) -> bool {
         self.text < most && self.chunks.len() < CHUNKS_WAITING
     }

@@ -26,7 +26,7 @@ pub enum ClockStyle {
     None,
 }
 
-/// The time of an event record.
+/// The time of an event record, in the forms in which it may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The time of the record \[ns since 1970\].

@@ -30,12 +30,13 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 const WHOLE: &str = "/sys/kernel/btf/vmlinux";
-/// The names of structures in the objects' own BTF, one a line. The build script reads them there.
+/// The names of kernel structures that the BPF objects use, one a line. The build script finds them in the objects'
+/// BTF.
 const STRUCTURES: &str = include_str!(concat!(env!("OUT_DIR"), "/structures"));
 /// The most levels of nested structures; the kernel's have half as many.
 const DEPTH_MAX: u32 = 32;
 
-/// A file with the types that the kernel's programs need, which exists as long as this value.
+/// A file with the BTF types that the BPF programs need. The file exists as long as this value.
 #[derive(Debug)]
 pub(crate) struct Types(File);
 
@@ -56,7 +57,7 @@ impl Types {
     }
 }
 
-/// Returns the names of all structures that the objects refer to.
+/// Returns the names of all kernel structures that the BPF objects refer to.
 fn structures() -> HashSet<&'static [u8]> {
     STRUCTURES.lines().map(str::as_bytes).collect()
 }
@@ -74,7 +75,7 @@ fn cut(whole: &[u8], names: &HashSet<&[u8]>) -> Option<Vec<u8>> {
     cut.bytes()
 }
 
-/// The types that are copied from `all`, with new numbers.
+/// A copy of those types from `all` that are needed, with new numbers.
 struct BtfCut<'d> {
     all: &'d All<'d>,
     names: &'d HashSet<&'d [u8]>,
@@ -90,9 +91,8 @@ impl BtfCut<'_> {
         self.all.name(of).is_some_and(|name| self.names.contains(essential(name)))
     }
 
-    /// Copies a type and the types that it consists of. Returns its new number. Programs find fields by name, and do
-    /// not need the target of a pointer: all pointers become one type, and structures that are not wanted keep their
-    /// size only.
+    /// Copies a type and the types that it consists of. Returns its new number. Programs do not need the targets of
+    /// pointers, so all pointers become one type. Of structures that are not needed, only the size is kept.
     fn take(&mut self, id: u32, depth: u32) -> Option<u32> {
         if id == 0 {
             return Some(0);

@@ -33,8 +33,8 @@ pub(crate) struct Which {
     pub(crate) inode: u64,
 }
 
-/// Returns a mapped file's build id in hexadecimal digits; `None` if `path` now leads to another file, or if the file
-/// has no id.
+/// Returns a mapped file's build id in hexadecimal digits; `None` if `path` now names another file, or if the file
+/// has no build id.
 pub(crate) fn of_mapped(path: &Path, which: Which) -> Option<String> {
     let held = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let stat = fstat(&held).ok()?;

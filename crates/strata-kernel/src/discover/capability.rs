@@ -48,7 +48,7 @@ impl fmt::Display for Capability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     effective: u64,
-    /// True in a user namespace other than the machine's first one, where capabilities do not count for the kernel.
+    /// True if this process is in a user namespace of its own. Capabilities there do not allow recording the kernel.
     namespaced: bool,
 }
 
@@ -74,7 +74,7 @@ impl Capabilities {
         !self.namespaced && (set(capability) || (included && set(Capability::SysAdmin)))
     }
 
-    /// Returns whether this process is in a user namespace, whose capabilities do not count for the kernel.
+    /// Returns whether this process is in a user namespace, whose capabilities do not allow recording the kernel.
     pub fn is_namespaced(self) -> bool {
         self.namespaced
     }
@@ -86,7 +86,7 @@ impl Capabilities {
     }
 }
 
-/// Gives up the capabilities that are permitted but not in effect, for this thread and for good.
+/// Permanently gives up this thread's capabilities that are permitted but not in effect.
 pub(crate) fn give_up_reserve() {
     let Ok(before) = capabilities(None) else { return };
     let kept = CapabilitySets { permitted: before.effective, ..before };

@@ -30,7 +30,7 @@ use crate::{Error, KernelEvent, Probe};
 use std::collections::HashMap;
 use strata_model::EventClass;
 
-/// Name of the system to which all system calls belong.
+/// Name of the subsystem under which all system calls are listed.
 pub const SYSCALLS: &str = "syscalls";
 
 /// Names of an event.
@@ -41,12 +41,12 @@ pub struct EventName {
     pub name: String,
     /// The subsystem, such as "sched"; [`SYSCALLS`] for system calls.
     pub system: String,
-    /// The name within the system; for a system call `name`, without the `compat_` of calls in 32-bit programs.
+    /// The kernel's name of the event. For a system call, it is `name` without the `compat_` of 32-bit programs.
     pub kernel_name: String,
     pub is_syscall: bool,
 }
 
-/// The events of this kernel.
+/// The list of all events of this kernel that can be recorded.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     tracefs: Tracefs,
@@ -97,8 +97,8 @@ impl Catalog {
         describe(event, &text)
     }
 
-    /// Returns the reason if the events of a system are left out of the catalog on purpose. `rule` is a rule of a
-    /// [`crate::decide::event_rules::EventSelection`].
+    /// Returns the reason if `rule` names a subsystem whose events are left out of the catalog on purpose.
+    /// `rule`: a rule of an [`crate::decide::event_rules::EventSelection`].
     pub fn excluded(&self, rule: &str) -> Option<&'static str> {
         let rule = rule.trim_start_matches('!').trim_start();
         let (system, name) = rule.split_once(':').unwrap_or(("", rule));
@@ -148,12 +148,12 @@ fn distinct(found: Vec<(String, String)>) -> Vec<EventName> {
     events
 }
 
-/// Returns whether only system calls or records of the tracer itself may have the name.
+/// Returns whether the name is reserved for system calls, or for records of the tracer itself.
 fn is_reserved(name: &str) -> bool {
     ["syscall_", "compat_syscall_", "lttng_statedump_"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// Returns whether events of the system are recorded only of processes that are followed.
+/// Returns whether a recording of selected processes has the events of this subsystem only for those processes.
 fn is_followed(system: &str) -> bool {
     matches!(system, "exceptions" | "signal")
 }

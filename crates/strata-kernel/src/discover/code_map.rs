@@ -26,11 +26,11 @@ use frames::Frame;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-/// The most code of one file that is decoded in all \[byte\]. A thousand functions, which a pattern may select, rarely
-/// have more than 1 MB.
+/// The most code of one file that is decoded in total \[byte\]. A thousand functions, which a pattern may select,
+/// rarely have more than 1 MB.
 pub(crate) const BUDGET: u64 = 16 << 20;
 
-/// Functions and pieces of code in a file.
+/// A map of the functions and other pieces of code in a file.
 pub(crate) struct CodeMap<'data> {
     elf: &'data Elf,
     /// Functions, sorted by address.
@@ -40,7 +40,7 @@ pub(crate) struct CodeMap<'data> {
     /// Sections of linker-made code that jumps to other files.
     stubs: Vec<Range<u64>>,
     go: Option<GoFunctions<'data>>,
-    /// Range and bytes of the last lookup: instructions of one function are looked up one after another.
+    /// Range and bytes of the last lookup, which the next lookup mostly needs again.
     last: RefCell<Option<(Range<u64>, &'data [u8])>>,
     /// Size of the code that may still be decoded \[byte\].
     pub(crate) budget: Cell<u64>,
@@ -117,7 +117,7 @@ impl<'data> CodeMap<'data> {
         named.or_else(go).or_else(|| self.frame_of(address).map(|frame| frame.range.start))
     }
 
-    /// Returns the range of the function that begins at `address`; `None` if the file does not have its end.
+    /// Returns the range of the function that begins at `address`; `None` if the file does not say where it ends.
     pub(crate) fn extent(&self, address: u64) -> Option<Range<u64>> {
         let named = self.beginning_at(address).iter().map(|one| one.end).max();
         if let Some(end) = named.filter(|end| *end > address) {

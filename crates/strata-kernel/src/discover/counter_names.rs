@@ -8,12 +8,13 @@ use strata_filter::distance_within;
 
 /// Prefix of contexts that are counters.
 const PREFIX: &str = "perf:cpu:";
-/// Prefix, after [`PREFIX`], of counters that are given by a number from the processor's manual.
+/// Prefix, after [`PREFIX`], of counters that the user gives by a number from the processor's manual.
 const RAW_PREFIX: &str = "raw:r";
 /// The most characters of the name that a user gives such a counter.
 const RAW_NAME_MAX: usize = 64;
 
-/// A counter: its names in LTTng and perf, its number (PERF_COUNT_SW_* or PERF_COUNT_HW_*), and a description.
+/// A counter with fixed names: these names, as LTTng and perf have them, its number (PERF_COUNT_SW_* or
+/// PERF_COUNT_HW_*), and a description.
 type KnownCounter = (&'static [&'static str], u64, &'static str);
 
 /// Counters of the kernel itself, which every machine has.
@@ -103,8 +104,8 @@ impl Counter {
     }
 }
 
-/// Parses the part `0110:name` of `perf:cpu:raw:r0110:name`. Whether the processor has such a counter is left to the
-/// kernel.
+/// Parses the part `0110:name` of `perf:cpu:raw:r0110:name`, and returns the number. Only the kernel can tell
+/// whether the processor has that counter.
 fn raw_config(text: &str) -> Option<u64> {
     let (number, name) = text.split_once(':')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';

@@ -63,8 +63,8 @@ pub(crate) fn open_event_of(attr: &perf_event_attr, tid: i32, cpu: u32) -> io::R
     }
 }
 
-/// A perf event for each online CPU. When a CPU goes offline, even for a moment, its event stops for good, and a new
-/// one is made once the CPU is back.
+/// A perf event for each online CPU. The event of a CPU that goes offline stops for good; a new event is opened when
+/// the CPU is back.
 #[derive(Debug)]
 pub(crate) struct OfCpus<T> {
     all: Vec<CpuEvent<T>>,
@@ -80,7 +80,7 @@ struct CpuEvent<T> {
 }
 
 impl<T: AsFd> OfCpus<T> {
-    /// Makes an event with `make` for each online CPU.
+    /// Calls `make` to open an event for each online CPU.
     ///
     /// # Errors
     /// An event cannot be made.
@@ -103,13 +103,14 @@ impl<T: AsFd> OfCpus<T> {
         self.all.iter_mut().map(|one| &mut one.event)
     }
 
-    /// Makes missing events, if the last look is some time ago. Those that cannot be made are tried again later.
+    /// Opens events for CPUs that have none, if the last check is some time ago. Events that cannot be opened are
+    /// tried again later.
     pub(crate) fn look(&mut self, make: impl FnMut(u32) -> io::Result<T>) {
         self.look_and_ask(true, make);
     }
 
-    /// Makes missing events as [`OfCpus::look`] does. With `asks`, also replaces events that have stopped although
-    /// their CPU is online; checking this interrupts each CPU.
+    /// Opens missing events like [`OfCpus::look`]. With `asks`, also replaces events that have stopped on CPUs
+    /// that are online; that check interrupts each CPU.
     pub(crate) fn look_and_ask(&mut self, asks: bool, mut make: impl FnMut(u32) -> io::Result<T>) {
         let now = Instant::now();
         let online = if now < self.next_look { None } else { online().ok() };

@@ -1,7 +1,7 @@
 //! Converts the kernel's names of events and fields to the recorded ones. These are LTTng's, so that existing analyses
 //! know them.
 
-/// Returns the recorded name of an event, as long as no other event has that name.
+/// Returns the name under which an event is recorded, unless another event has the same name.
 pub fn event_name(system: &str, name: &str) -> String {
     match system {
         "irq" if name.starts_with("softirq_") || name.starts_with("tasklet_") => {
@@ -18,7 +18,7 @@ pub fn event_name(system: &str, name: &str) -> String {
     }
 }
 
-/// Returns the recorded name of a field.
+/// Returns the name under which a field is recorded.
 pub fn field_name<'a>(system: &str, field: &'a str) -> &'a str {
     match (system, field) {
         ("sched", "pid") => "tid",

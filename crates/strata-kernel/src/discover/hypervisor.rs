@@ -37,7 +37,7 @@ const PROBES: [(&str, &str, &str, &str); 14] = [
 /// The provider of KVM's tracepoints in the kernel.
 const KVM: &str = "kvm";
 
-/// Rules for the kernel and for one QEMU.
+/// Rules that record a hypervisor: events of the kernel, and functions of one QEMU program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HypervisorRules {
     /// Tracepoints of the kernel, as arguments of `-k`.

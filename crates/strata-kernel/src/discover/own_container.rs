@@ -8,7 +8,7 @@ use crate::processes::pid_namespace::is_first_namespace;
 /// PROC_CGROUP_INIT_INO of the kernel's include/linux/proc_ns.h.
 const FIRST_CGROUPS: u64 = 0xeffffffb;
 
-/// Differences between this process' environment and the machine itself.
+/// The restrictions of this process's view of the machine, such as those of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inside {
     /// True if the process has a PID namespace of its own.
@@ -17,7 +17,7 @@ pub struct Inside {
     pub has_cgroups: bool,
     /// True if the process has a user namespace of its own, so that no capability counts for the kernel.
     pub has_users: bool,
-    /// True if /proc is that of another PID namespace than this process is in.
+    /// True if /proc shows another PID namespace than the one of this process.
     pub shows_others: bool,
     /// Capabilities that are missing to record the kernel.
     pub missing: Vec<Capability>,
@@ -47,8 +47,8 @@ impl Inside {
         Some(Inside { missing: rights.missing_to_record(), has_no_tracefs, ..inside })
     }
 
-    /// Returns a text on what can be seen from here, what cannot, and how to change that. `records`: the kernel is
-    /// recorded; `wants`: it was meant to be.
+    /// Returns a text for the user about what this process can see of the machine, what it cannot, and how to
+    /// change that. `records`: true if the kernel is recorded; `wants`: true if the user wanted that.
     #[must_use]
     pub fn remark(&self, records: bool, wants: bool) -> String {
         let own =

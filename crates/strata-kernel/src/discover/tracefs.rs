@@ -90,7 +90,7 @@ impl Tracefs {
         self.mount.is_none().then_some(&self.root)
     }
 
-    /// Returns whether tracefs is mounted here and can be read.
+    /// Returns whether tracefs is mounted at this place and can be read.
     fn probe(&self) -> Result<bool, Error> {
         let found = match statfs(&self.root) {
             Ok(found) => found,
@@ -138,8 +138,8 @@ impl Tracefs {
         })
     }
 
-    /// Returns system and name of all events, in the order of tracefs. Events that somebody has defined at run time
-    /// (`dynamic_events`) are left out: they are no tracepoints, or not the kernel's.
+    /// Returns system and name of all events, in the order of tracefs. Events that users have defined at run time
+    /// (`dynamic_events`) are left out, since they are no tracepoints of the kernel.
     ///
     /// # Errors
     /// [`Error::TracefsRights`], [`Error::TracefsRead`].

@@ -23,8 +23,8 @@ use strata_abi::kernel::{Event, Filter, SLOWER_NONE};
 use strata_model::EventClass;
 use strata_ring::{Attr, LossMode};
 
-/// Version of this description and of everything that the programs share with this crate. New members must have a
-/// default, so that an older description is refused for its version and not for its syntax.
+/// Version of the saved description, and of all data that BPF programs share with this crate. New members must
+/// have a default, so that an older description is refused for its version and not for its syntax.
 const VERSION: u32 = 5;
 
 /// The saved description of a session's kernel part.
@@ -38,7 +38,7 @@ pub struct AdoptionRecord {
     subbuf_bytes: u64,
     nr_subbufs: u64,
     contexts: u32,
-    /// Names of the counters in records, by their places.
+    /// Names of the hardware and software counters in records, by their places.
     #[serde(default)]
     counters: Vec<String>,
     /// The kernel's ids of the shared maps, in a fixed order; 0 for one that does not exist.
@@ -47,21 +47,21 @@ pub struct AdoptionRecord {
     pub(crate) units: Vec<SavedUnit>,
     /// Number of events for which programs that are now gone did not run.
     pub(crate) nested: u64,
-    /// Number of events of each name that programs which are now gone left out of a sample.
+    /// For each event, the number that sampling left out in programs that no longer exist.
     #[serde(default)]
     pub(crate) left_out: Vec<(String, u64)>,
 }
 
-/// Programs of one event, or of system calls with the same filters.
+/// The saved description of the programs of one event, or of system calls with the same filters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedUnit {
-    /// Index of the switch, which is also the number in the names of its pins.
+    /// Index of the programs' switch, which is also the number in the names of their pins.
     pub(crate) at: u32,
     object: Object,
     programs: Vec<String>,
     payload: Option<(u32, u32)>,
-    /// Number of the tracepoint; `None` if the name of the section in the program's object gives the place.
+    /// Number of the tracepoint; `None` if the program's section names the place to which it is attached.
     tracepoint: Option<u32>,
     /// Rate of samples \[Hz\].
     #[serde(default)]
@@ -188,7 +188,7 @@ impl SavedUnit {
         })
     }
 
-    /// Returns the key by which the programs were requested; `event` has their constants.
+    /// Returns the key of the programs that were requested. `event`: the constants of the running programs.
     pub(crate) fn key(&self, event: &Event) -> ProgramKey {
         ProgramKey {
             object: self.object,
@@ -281,7 +281,8 @@ impl AdoptionRecord {
         Ok(counters)
     }
 
-    /// Checks that the description is of this version and boot, and has these buffers.
+    /// Checks that the description has this version, is from this boot, and has buffers of these
+    /// sizes.
     ///
     /// # Errors
     /// The description differs from what is to be recorded.

@@ -164,7 +164,8 @@ fn names(folder: BorrowedFd<'_>) -> Vec<String> {
     names.filter(|name| name != "." && name != "..").collect()
 }
 
-/// Removes all pins in a folder, which frees the objects that no process holds. Returns the number of removed pins.
+/// Removes all pins in a folder. BPF objects that no process holds are freed thereby. Returns the number of removed
+/// pins.
 fn empty(folder: BorrowedFd<'_>) -> usize {
     let mut removed = 0;
     // Links first: what they are of records no more then.
@@ -232,7 +233,7 @@ pub(crate) fn info<T: Default>(fd: BorrowedFd<'_>) -> io::Result<T> {
     }
 }
 
-/// Mounts the BPF file system, as long as this process has the right to: the process that records may have fewer
+/// Mounts the BPF file system while this process has the right to, since the process that records may have fewer
 /// rights.
 ///
 /// # Errors
@@ -266,8 +267,8 @@ impl ChannelPins {
         failed(&self.path, what, source)
     }
 
-    /// Returns a path of the pin by way of the open folder's descriptor: before Linux 6.5, no system call takes a
-    /// descriptor and a name.
+    /// Returns a path to the pin that goes through the descriptor of the open folder, since system calls before
+    /// Linux 6.5 only take paths.
     fn through(&self, name: &str) -> CString {
         let path = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
         CString::new(path).unwrap_or_default()

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use strata_ring::{stream_layout, Attr, Channel, Error, LossMode, Mapping, Publish, Stream};
 
-/// Shape of the rings, for a process that holds only their map.
+/// The sizes of the rings in a map, for a process that has only the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RingsShape {
@@ -38,7 +38,8 @@ impl RingsShape {
         }
     }
 
-    /// Returns the kernel's id of such a map, which no other map has as long as this one exists.
+    /// Returns the kernel's id of a map of rings, which no other map has as long as this one
+    /// exists.
     ///
     /// # Errors
     /// The kernel does not describe the map.

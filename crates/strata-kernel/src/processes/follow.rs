@@ -7,7 +7,7 @@ use crate::error::{Error, Refusal};
 use libbpf_rs::{Iter, MapCore, MapFlags};
 use std::io::Read;
 
-/// The processes whose events are recorded, for events that are followed. Those of the tracer itself never are.
+/// The choice of processes whose events are recorded. Events of the tracer itself are never recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Follow {
     /// All processes.
@@ -18,7 +18,7 @@ pub enum Follow {
     Processes(Vec<u32>),
 }
 
-/// The most scans of all tasks; scanning ends earlier if a scan finds nothing new.
+/// The most scans for tasks that exist already. Scanning ends earlier if a scan finds no new task.
 const SCANS_MAX: usize = 32;
 
 /// Loads the object that follows processes, which creates the shared maps, and finds the processes that run already.
@@ -54,8 +54,8 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
     Ok(object)
 }
 
-/// Attaches the program that follows forks, then scans all tasks for those that run already. If a task is
-/// created during a scan, the scan finds it or its parent; in the latter case, the next scan finds it.
+/// Attaches the program that follows forks, then scans for tasks that exist already. A task that is
+/// created during a scan is found by this scan or the next one.
 ///
 /// # Errors
 /// [`Error::Load`].

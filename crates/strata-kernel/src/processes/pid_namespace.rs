@@ -11,8 +11,8 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The kernel's numbers of processes that this process can see. They are known for processes that began after this was
-/// made, and for those that existed at the last scan.
+/// A conversion from process ids in this process's PID namespace to those in the kernel's events. Knows processes
+/// that began after this value was created, and those that existed at the last scan.
 #[derive(Debug)]
 pub struct Numbers {
     map: MapHandle,
@@ -72,7 +72,7 @@ impl Numbers {
         let _ = scan_once(&self.scan);
     }
 
-    /// Returns how deep the namespace lies below the machine's first.
+    /// Returns the number of levels between this process's PID namespace and the machine's first one.
     #[must_use]
     pub fn level(&self) -> u32 {
         self.level
@@ -82,7 +82,7 @@ impl Numbers {
 /// Inode number of the machine's first PID namespace: PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
 const FIRST_NAMESPACE: u32 = 0xeffffffc;
 
-/// Returns whether processes have the same numbers here as in the kernel's events, as far as this process can find out.
+/// Returns whether this process sees the same process ids as the kernel's events have, as far as it can find out.
 #[must_use]
 pub fn is_first_namespace() -> bool {
     is_first_namespace_of(Path::new("/"))

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// The set of recorded processes.
+/// The set of processes that a session records.
 #[derive(Clone, Debug, Default)]
 pub enum RecordedProcesses {
     /// The set is empty.
@@ -17,7 +17,7 @@ pub enum RecordedProcesses {
     Followed(Arc<FollowedMap>),
 }
 
-/// A copy of the set at one moment; `None` for all processes.
+/// A copy of the set of recorded processes at one moment; `None` for all processes.
 #[derive(Clone, Debug)]
 pub struct RecordedSnapshot(Option<Vec<u8>>);
 
@@ -43,7 +43,7 @@ impl RecordedSnapshot {
     }
 }
 
-/// The map `followed` with a descriptor of its own, since opening a map by its id needs CAP_SYS_ADMIN.
+/// The BPF map with the followed tasks, held by a descriptor of its own.
 #[derive(Debug)]
 pub struct FollowedMap {
     map: OwnedFd,

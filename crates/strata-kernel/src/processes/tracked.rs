@@ -31,7 +31,8 @@ pub struct Tracked {
     /// Paths of control groups from the root of the hierarchy, as in `/proc/PID/cgroup`; groups below them are
     /// included.
     pub cgroups: Option<Vec<String>>,
-    /// True if events that are not of a single process, such as those of the scheduler, are recorded whoever runs.
+    /// True to record events that belong to no single process, such as those of the scheduler, whichever process
+    /// runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub with_machine: bool,
 }
@@ -46,8 +47,8 @@ impl Tracked {
         *self == Tracked::default()
     }
 
-    /// Returns the bits of the kinds that programs have to check, and the keys of the map of tracked values. `named`
-    /// lists processes whose names match only in a way that programs cannot check.
+    /// Returns the bits of the conditions that BPF programs have to check, and the keys for the map of tracked
+    /// values. `named` lists processes whose names match only in a way that programs cannot check.
     fn keys(
         &self,
         named: &[u32],
@@ -117,8 +118,8 @@ impl Tracked {
     }
 }
 
-/// Records only tracked processes from now on, and the processes in `named` as if their names matched. A change from
-/// one tracked set to another is made by one store; after an error nothing has changed.
+/// Records only tracked processes from now on, and the processes in `named` as if their names matched. The change
+/// takes effect at once in all programs; after an error nothing has changed.
 pub(crate) fn track(
     map: &MapHandle,
     shared: &SharedControl,

@@ -5,15 +5,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-/// Number of digits of an id that are shown, as in `docker ps`.
+/// Number of digits of a container's id that are shown, as in `docker ps`.
 const SHOWN: usize = 12;
 
-/// Prefixes of ids in the names of systemd's scopes.
+/// Prefixes of containers' ids in the names of systemd's scopes.
 const SCOPES: [&str; 6] =
     ["docker-", "crio-", "libpod-", "cri-containerd-", "nerdctl-", "containerd-"];
 
-/// Returns the innermost container of the group, as the first digits of its id or its name. Empty if the group belongs
-/// to none.
+/// Returns the name, or the first digits of the id, of the innermost container to which the control group belongs.
+/// Empty if it belongs to none.
 pub(crate) fn container_of(path: &[u8]) -> String {
     let mut name = named(path).unwrap_or_default();
     if is_id(&name) {
@@ -42,8 +42,8 @@ pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns the id in `docker-ID.scope`, or in `ID` alone, as kubelet and docker without systemd have it. A process that
-/// watches a container is not in it (`libpod-conmon-ID.scope`).
+/// Returns the id in `docker-ID.scope`, or in `ID` alone, as kubelet and docker without systemd have it. The scope
+/// `libpod-conmon-ID.scope` has only a process that watches a container, and does not count.
 fn by_id(part: &str) -> Option<String> {
     let id = match part.strip_suffix(".scope") {
         Some(scope) => SCOPES.iter().find_map(|maker| scope.strip_prefix(maker))?,
@@ -69,7 +69,7 @@ fn by_name(before: Option<&str>, part: &str) -> Option<String> {
     }
 }
 
-/// Replaces `\x2d`, which systemd writes for a `-`.
+/// Replaces each `\x2d`, by which systemd writes a `-`, in a name.
 fn unescaped(text: &str) -> String {
     text.replace("\\x2d", "-")
 }

@@ -17,7 +17,7 @@ use crate::read::perf_ring::{u16_at, u32_at, u64_at, until_nul, PerfRing, HEADER
 
 /// Size of each CPU's ring, a power of two \[byte\].
 const RING_BYTES: usize = 64 << 10;
-/// Time within which an earlier record of another CPU may still arrive \[ns\].
+/// Time for which records are held back, since an earlier record of another CPU may still arrive \[ns\].
 const LATE_NS: u64 = 1_000_000;
 
 const MMAP: u32 = 1;
@@ -28,7 +28,7 @@ const COMM_EXEC: u16 = 1 << 13;
 /// Size of the fields that `sample_type` adds at a record's end: u32 pid, tid, u64 time \[byte\].
 const TRAILER: usize = 16;
 
-/// A report of the kernel on a process.
+/// A report of the kernel on a process that is being started or loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartedNews {
     /// The process has executed another program; this is its name.
@@ -41,7 +41,7 @@ pub enum StartedNews {
     Ended,
 }
 
-/// A report with its time and process.
+/// A report of the kernel with its time and process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartedRecord {
     /// Time of the change \[ns\].
@@ -52,7 +52,7 @@ pub struct StartedRecord {
     pub news: StartedNews,
 }
 
-/// Rings, one for each CPU, with reports on the commands that this thread starts.
+/// The kernel's reports on programs that this thread starts, from one ring for each CPU.
 #[derive(Debug)]
 pub struct Started {
     rings: Vec<PerfRing>,

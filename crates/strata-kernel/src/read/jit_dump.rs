@@ -12,48 +12,48 @@
 //! are in the byte order of the machine. The file is a program's, and any number in it may be wrong: what is read of a record
 //! is limited, and its size leads forwards only.
 
-/// The first four bytes of the file, as a number of this machine.
+/// The first four bytes of a jitdump file, as a number in this machine's byte order.
 const MAGIC: u32 = 0x4a69_5444;
-/// Bytes of the header that are read; a longer one has more behind them.
+/// Number of bytes of the file's header that are read; later versions may have a longer header.
 pub(crate) const HEADER_BYTES: usize = 40;
 /// The longest header that is accepted \[byte\].
 const HEADER_MAX: u32 = 4096;
 /// Flag of the header: times are a counter of the processor.
 const COUNTER_TIMES: u64 = 1;
-/// Bytes of what each record begins with.
+/// Size of the fixed part with which each record begins \[byte\].
 const RECORD_BYTES: usize = 16;
-/// Bytes of the numbers of a record for new code, and for moved code.
+/// Size of the numbers in a record about new code, or about moved code \[byte\].
 const LOAD_BYTES: usize = 40;
 const MOVE_BYTES: usize = 48;
-/// The most bytes of a name that are looked at.
+/// The most bytes of a piece of code's name that are read.
 const NAME_BYTES_MAX: usize = 4096;
 /// The most bytes of a record that are read.
 pub(crate) const RECORD_BYTES_MAX: usize = RECORD_BYTES + LOAD_BYTES + NAME_BYTES_MAX;
 
-/// The header of a file.
+/// The header of a jitdump file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DumpHeader {
     /// Position of the first record \[byte\].
     pub(crate) first: u64,
-    /// True if times are those of CLOCK_MONOTONIC.
+    /// True if records have times of CLOCK_MONOTONIC.
     pub(crate) has_times: bool,
 }
 
-/// What one record says.
+/// The content of one record of a jitdump file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DumpedCode<'b> {
     /// A piece of code was made.
     Made { start: u64, bytes: u64, index: u64, name: &'b [u8] },
-    /// A record that says: a piece of generated code was moved to the address `start`.
+    /// A piece of generated code was moved to the address `start`.
     Moved { start: u64, bytes: u64, index: u64 },
-    /// Something else.
+    /// The record is of another kind, which is ignored.
     Other,
 }
 
-/// One record.
+/// One record of a jitdump file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DumpRecord<'b> {
-    /// Time of the record \[ns\], or of a counter.
+    /// Time of the record \[ns\], or a value of the processor's counter.
     pub(crate) time: u64,
     /// Size of the record \[byte\].
     pub(crate) bytes: u64,
@@ -63,7 +63,7 @@ pub(crate) struct DumpRecord<'b> {
 /// A part of a file that could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DumpError {
-    /// More bytes of the file are needed; there may be none yet.
+    /// The record is incomplete: the process may not have written the rest yet.
     Short,
     /// The bytes are no record of a jitdump file: it has another form, or is damaged from here on.
     Wrong,
@@ -95,7 +95,8 @@ pub(crate) fn header(bytes: &[u8]) -> Result<DumpHeader, DumpError> {
     }
 }
 
-/// Parses the record at the begin of `bytes`, which are [`RECORD_BYTES_MAX`], or all that the file has.
+/// Parses the record at the begin of `bytes`, of which there are [`RECORD_BYTES_MAX`], or as many as
+/// the file still has.
 ///
 /// # Errors
 /// [`DumpError`].

@@ -44,9 +44,9 @@ use std::time::{Duration, Instant, SystemTime};
 const PROCESSES_MAX: usize = 256;
 /// The most bytes of one process' file that are read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// The most bytes of one file that one reading takes, so that others have their turn.
+/// The most bytes that are read from one file before it is the next file's turn.
 const AT_ONCE: u64 = 4 << 20;
-/// The bytes of all files after which one call of [`CodeNames::read`] begins no other reading.
+/// The number of bytes, over all files, after which a call of [`CodeNames::read`] begins with no further file.
 const PASS_BYTES: u64 = 16 << 20;
 /// Longest duration of one call of [`CodeNames::read`].
 const PASS: Duration = Duration::from_secs(1);
@@ -55,19 +55,20 @@ const PROCESS_BYTES_MAX: usize = 8 << 20;
 const BYTES_MAX: usize = 32 << 20;
 /// The memory of a name in addition to its text \[byte\].
 const NAME_BYTES: usize = 64;
-/// The most bytes of a line, and of a name that is kept.
+/// The greatest length of a line that is read, and of a name that is kept \[byte\].
 const LINE_MAX: usize = 8192;
 const NAME_MAX: usize = 512;
-/// The address after the last one of a program.
+/// The end of the addresses that a program can have.
 const USER_END: u64 = 1 << 56;
-/// The most bytes of a process' mappings that are read to find its dump.
+/// The most bytes of a process' mappings that are read to find its jitdump file.
 const MAPS_BYTES_MAX: u64 = 4 << 20;
-/// Number of readings that look for a dump among the mappings, and of how many later ones one does.
+/// Number of first readings that look for a jitdump file among the process's mappings. Of later readings, each of
+/// this number looks once.
 const DUMP_LOOKS: u32 = 8;
 const DUMP_LOOKS_LATER: u32 = 16;
-/// The most threads that may be in a reading that does not end.
+/// The most threads that may hang in reading a file.
 const STUCK_MAX: usize = 4;
-/// Greatest time by which a file may seem to be older than its process \[s\]: clocks have ticks.
+/// The tolerance for a file that seems older than its process, since clocks have ticks \[s\].
 const OLDER_MAX: i64 = 1;
 
 /// The name of a piece of generated code.
@@ -79,23 +80,23 @@ pub struct CodeName {
     pub start: u64,
     /// Size of the code \[byte\].
     pub bytes: u64,
-    /// Time from which on the code had the name \[ns\]: its own, or that of the reading before, which did not find the name yet;
-    /// `None` if there was none.
+    /// Time since which the code has had the name \[ns\]: the file's own, or that of the reading before the one that
+    /// found the name. `None` if there was no reading before.
     pub since: Option<u64>,
     /// The name, without control characters.
     pub name: Box<[u8]>,
 }
 
-/// Numbers of names and processes that were left out.
+/// Numbers of names, and of processes, whose generated code has no name in the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Names for which there was no space.
     pub names: u64,
-    /// Processes above the limit of processes.
+    /// Processes beyond the limit on their number.
     pub processes: u64,
     /// Processes whose file does not belong to their user, or is no regular file.
     pub foreign: u64,
-    /// Processes for whose file the last reading had no time, or not enough.
+    /// Processes whose file the last call had no time to read to its end.
     pub unread: u64,
     /// Processes whose reading takes too long, and has not ended yet.
     pub stuck: u64,
@@ -107,19 +108,19 @@ pub struct CodeNames {
     /// The processes whose files are read, in the order in which it is their turn.
     processes: VecDeque<Process>,
     worker: Option<Worker>,
-    /// Readings that did not end in time.
+    /// Readings of files that did not end in time.
     late: Vec<LateReading>,
     left_out: LeftOut,
     /// Memory that all names take \[byte\].
     bytes: usize,
 }
 
-/// A reading that did not end in time, and may never end.
+/// A reading of a process's file that did not end in time, and may never end.
 #[derive(Debug)]
 struct LateReading {
     worker: Worker,
     pid: i32,
-    /// True if the process executes another program since, or another one has its number.
+    /// True if the process has executed another program since, or another process has its number.
     is_replaced: bool,
     /// Memory that the process' names took before \[byte\].
     bytes: usize,
@@ -128,8 +129,8 @@ struct LateReading {
 }
 
 impl CodeNames {
-    /// Adds a process that has generated code. `here`: its number in this program's PID namespace; `pid`: its number in
-    /// records. Returns true if the process was not known. One whose reading has not ended is known.
+    /// Adds a process that has generated code. `here`: its number in this program's PID namespace; `pid`: its number
+    /// in records. Returns true if the process was not known yet.
     pub fn add(&mut self, here: u32, pid: i32) -> bool {
         if self.processes.iter().any(|known| known.pid == pid && !known.is_replaced)
             || self.late.iter().any(|late| late.pid == pid && !late.is_replaced)
@@ -147,8 +148,8 @@ impl CodeNames {
         has_room
     }
 
-    /// Notes that a process has begun, or executes another program: a file that was found belongs to the former one.
-    /// Returns true if the process was known.
+    /// Notes that a process has begun, or executes another program: files that were found belong to the former
+    /// program. Returns true if the process was known.
     pub fn replaced(&mut self, pid: i32) -> bool {
         for late in self.late.iter_mut().filter(|late| late.pid == pid) {
             late.is_replaced = true;
@@ -165,15 +166,15 @@ impl CodeNames {
         !self.processes.is_empty() || !self.late.is_empty()
     }
 
-    /// Returns what was left out so far.
+    /// Returns the numbers of names and processes that were left out so far.
     #[must_use]
     pub fn left_out(&self) -> LeftOut {
         LeftOut { stuck: self.late.len() as u64, ..self.left_out }
     }
 
-    /// Reads what was added to the files since the last call, for [`PASS`] at most: the next call begins with the
-    /// processes that had no turn. Processes that have ended, or were replaced, are forgotten once their file was read.
-    /// `now_ns`: the present time.
+    /// Reads for at most [`PASS`] what was added to the files since the last call, and returns the new names. The
+    /// next call begins with the processes that had no turn. Processes that have ended, or were replaced, are
+    /// forgotten once their file was read. `now_ns`: the present time.
     pub fn read(&mut self, now_ns: u64) -> Vec<CodeName> {
         let end = Instant::now() + PASS;
         let mut found = Vec::new();
@@ -202,7 +203,8 @@ impl CodeNames {
         found
     }
 
-    /// Takes what a reading has found that began at `begun`. `before`: memory that the process' names took before.
+    /// Takes the names that a reading has found which began at the time `begun`. `before`: memory that the process'
+    /// names took before.
     fn take(
         &mut self,
         process: &mut Process,
@@ -220,7 +222,7 @@ impl CodeNames {
         }
     }
 
-    /// Takes the processes whose late readings have ended after all.
+    /// Takes the processes, and the names, of late readings that have ended by now.
     fn take_late(&mut self, turn: &mut VecDeque<Process>, found: &mut Vec<CodeName>) {
         for late in std::mem::take(&mut self.late) {
             match late.worker.done.try_recv() {
@@ -235,7 +237,8 @@ impl CodeNames {
         }
     }
 
-    /// Lets a thread read one process' file. Returns `None` if that takes too long: then it is late.
+    /// Makes a thread read one process's file. Returns the process, or `None` if that takes too long and counts as a
+    /// late reading.
     fn step(&mut self, process: Process, now_ns: u64, end: Instant) -> Option<Process> {
         let worker = match self.worker.take() {
             Some(worker) => worker,
@@ -258,7 +261,7 @@ impl CodeNames {
     }
 }
 
-/// A thread that reads one file at a time.
+/// A thread that reads the file of one process at a time.
 #[derive(Debug)]
 struct Worker {
     jobs: SyncSender<Process>,
@@ -287,49 +290,49 @@ impl Worker {
 struct Process {
     here: u32,
     pid: i32,
-    /// The process' root folder, which outlives the process; this program's, if the process ended before it was looked
-    /// at.
+    /// The process' root folder, which outlives the process; that of this program, if the process ended before it was
+    /// examined.
     root: Option<OwnedFd>,
-    /// The users whose file is accepted.
+    /// The users who may own the process's file.
     users: Vec<u32>,
-    /// The number in the file's name.
+    /// The process id in the file's name.
     number: u32,
-    /// Time at which the process began \[s since 1970\]; `None` if it ended before it was looked at.
+    /// Time at which the process began \[s since 1970\]; `None` if it ended before it was examined.
     began: Option<i64>,
     file: Option<MapFile>,
     dump: Option<DumpFile>,
-    /// Number of readings so far that had no dump.
+    /// Number of readings so far that found no jitdump file.
     without_dump: u32,
     is_replaced: bool,
     is_foreign: bool,
     /// Time of the last reading \[ns\].
     looked: Option<u64>,
-    /// The piece of code that was found last at each address, as a hash of size and name.
+    /// For each address, the piece of code that was found last, as a hash of its size and name.
     known: HashMap<u64, u64>,
     found: Vec<CodeName>,
     bytes: usize,
-    /// Memory that may still be used \[byte\].
+    /// Memory that further names of the process may take \[byte\].
     left: usize,
     left_out: u64,
-    /// Bytes that the last reading took from files, and all readings together.
+    /// Number of bytes that the last reading has read from files.
     read: u64,
     read_in_all: u64,
     /// True if the last reading did not come to the end of the file.
     is_behind: bool,
 }
 
-/// An open file with names.
+/// An open perf map file, which has a line for each piece of generated code.
 #[derive(Debug)]
 struct MapFile {
     file: File,
     identity: (u64, u64),
-    /// The number of bytes that were read.
+    /// The number of bytes that were read from the file.
     at: u64,
     /// The begin of a line whose end was not read yet.
     rest: Vec<u8>,
 }
 
-/// An open file with code.
+/// An open jitdump file, which has a record for each piece of generated code.
 #[derive(Debug)]
 struct DumpFile {
     file: File,
@@ -337,13 +340,13 @@ struct DumpFile {
     header: Option<DumpHeader>,
     /// Position of the next record \[byte\].
     at: u64,
-    /// Names of pieces, by their numbers: a piece that is moved keeps its name.
+    /// Names of the pieces of code, by their numbers. A piece that is moved keeps its name.
     names: HashMap<u64, Box<[u8]>>,
-    /// True if the rest of the file is damaged.
+    /// True if the rest of the file is damaged and will not be read.
     is_over: bool,
 }
 
-/// Identity and number of a process, as its file in /proc has them.
+/// The users and the process id of a process, from /proc/PID/status.
 struct Status {
     users: Vec<u32>,
     number: u32,
@@ -433,7 +436,7 @@ impl Process {
         self.read_file();
     }
 
-    /// Finds a file in the process' root; `None` if there is none that may be used.
+    /// Finds a file in the process' root; `None` if it does not exist or may not be used.
     fn find(&mut self, path: &str) -> Option<(OwnedFd, Stat)> {
         if self.is_replaced {
             return None;
@@ -501,7 +504,7 @@ impl Process {
         self.read_records();
     }
 
-    /// Finds the process' dump: in `/tmp`, or where its mappings say.
+    /// Finds the process's jitdump file: in `/tmp`, or at the path in its mappings.
     fn find_dump(&mut self) -> Option<(OwnedFd, Stat)> {
         let name = format!("jit-{}.dump", self.number);
         if let Some(found) = self.find(&format!("tmp/{name}")) {
@@ -518,7 +521,7 @@ impl Process {
         self.find(&path)
     }
 
-    /// Reads the records of the dump that are new.
+    /// Reads the new records of the jitdump file.
     fn read_records(&mut self) {
         let Some(mut dump) = self.dump.take() else { return };
         let size =
@@ -561,7 +564,8 @@ impl Process {
         self.dump = Some(dump);
     }
 
-    /// Takes the header or record at the begin of `bytes`. Returns the position of the next one.
+    /// Uses the header or record of a jitdump file that is at the begin of `bytes`. Returns the position of the next
+    /// one.
     fn dumped(&mut self, dump: &mut DumpFile, bytes: &[u8]) -> Result<u64, DumpError> {
         let Some(known) = dump.header else {
             let found = header(bytes)?;
@@ -594,7 +598,7 @@ impl Process {
         Ok(end)
     }
 
-    /// Takes the lines that end in `part`; the first one may have begun before.
+    /// Uses the lines of a perf map file that end in `part`. The begin of the first line may be in `rest`.
     fn lines(&mut self, rest: &mut Vec<u8>, part: &[u8]) {
         for piece in part.split_inclusive(|byte| *byte == b'\n') {
             let room = (LINE_MAX + 1).saturating_sub(rest.len());
@@ -615,8 +619,9 @@ impl Process {
         }
     }
 
-    /// Takes a piece of code, unless it has this name already. `since`: from when on it has the name \[ns\]; `None`: since the last
-    /// reading. Returns false if there is no room for it, or it is no code.
+    /// Adds the name of a piece of code, unless it is known already. `since`: time since which the code has the name
+    /// \[ns\], or `None` for the last reading. Returns false if there is no room for the name, or the addresses are
+    /// impossible.
     fn code(&mut self, start: u64, bytes: u64, name: &[u8], since: Option<u64>) -> bool {
         if bytes == 0 || start.checked_add(bytes).is_none_or(|end| end > USER_END) {
             return false;
@@ -652,7 +657,7 @@ fn is_whole(dump: &DumpFile, end: u64) -> bool {
         .is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| end <= size))
 }
 
-/// Finds the path of a file with this name that a process has mapped as code, in what `/proc/PID/maps` says.
+/// Finds in the text of `/proc/PID/maps` the path of a file with this name that the process has mapped as code.
 fn mapped_dump(maps: impl Read, name: &str) -> Option<String> {
     let lines = BufReader::new(maps.take(MAPS_BYTES_MAX)).split(b'\n').map_while(Result::ok);
     let path = |line: Vec<u8>| {
@@ -665,7 +670,7 @@ fn mapped_dump(maps: impl Read, name: &str) -> Option<String> {
     lines.into_iter().find_map(path)
 }
 
-/// Returns the time at which a process began \[s since 1970\], as the present clock has it.
+/// Returns the time at which a process began \[s since 1970\], computed with the present wall clock.
 fn began(here: u32) -> Option<i64> {
     let stat = std::fs::read(format!("/proc/{here}/stat")).ok()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
@@ -682,7 +687,7 @@ fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Opens a file for reading that was found before, so that it is certainly the one that was checked.
+/// Opens for reading the file that was found and checked before, and no other one.
 fn open(found: &OwnedFd) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{}", found.as_raw_fd());
@@ -708,15 +713,15 @@ fn parse(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     (is_code && !name.is_empty()).then_some((start, bytes, name.get(..NAME_MAX).unwrap_or(name)))
 }
 
-/// Replaces what controls a terminal.
+/// Replaces control characters in a name.
 fn clean(name: &[u8]) -> Box<[u8]> {
     let text = String::from_utf8_lossy(name);
     let shown = text.chars().map(|one| if one.is_control() { '?' } else { one });
     shown.collect::<String>().into_bytes().into()
 }
 
-/// Encodes names as records of this time. `first_id`: the id of the first of [`crate::read::statedump::event_classes`].
-/// Returns the bytes and the number of records.
+/// Encodes names of generated code as records. `first_id`: the id of the first of
+/// [`crate::read::statedump::event_classes`]. Returns the bytes and the number of records.
 #[must_use]
 pub fn code_name_records(
     names: &[CodeName],

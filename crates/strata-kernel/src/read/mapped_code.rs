@@ -73,7 +73,8 @@ pub struct MappedChange {
     pub record: Vec<u8>,
     /// The thread or code that appeared with the change.
     pub new: New,
-    /// The process that has generated the code, by its number in this program's PID namespace; `None` for code of a file.
+    /// Process id, in this program's PID namespace, of the process that has generated the code; `None` for code of a
+    /// file.
     pub generated_by: Option<u32>,
 }
 
@@ -156,7 +157,7 @@ pub fn map_records(maps: &[(i32, &CodeMapping)], stamp: &DumpStamp<'_>) -> (Vec<
     (out, maps.len() as u64)
 }
 
-/// Waits for reports of the kernel.
+/// A waiter for reports of the kernel, which polls all rings.
 #[derive(Debug)]
 pub struct Waiter(Vec<libc::pollfd>);
 
@@ -169,13 +170,13 @@ impl Waiter {
     }
 }
 
-/// A report with the time \[ns\] and the thread to which it belongs.
+/// A report of the kernel, with its time \[ns\] and its thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TimedNews {
     time: u64,
     pid: i32,
     tid: i32,
-    /// `pid` in this program's PID namespace.
+    /// The process id in this program's PID namespace.
     here: i32,
     news: CodeNews,
 }
@@ -222,8 +223,8 @@ impl Mapped {
         Waiter(self.rings.all().map(event).collect())
     }
 
-    /// Returns the records of recorded processes, ordered by time. Unless this is the `last` call, the newest are kept
-    /// for the next call.
+    /// Returns the records of recorded processes, ordered by time. The newest records are kept for the next call,
+    /// unless `last` is true.
     pub fn take(&mut self, place: &ChangePlace, last: bool) -> Vec<MappedChange> {
         let now = now_ns();
         self.read();
@@ -235,7 +236,7 @@ impl Mapped {
         self.told.drain(..count).map(|told| told.change(place)).collect()
     }
 
-    /// Returns the records that the next [`Mapped::take`] will return, as far as they have arrived.
+    /// Returns the records that the next [`Mapped::take`] will return and that have arrived already.
     pub fn so_far(&mut self, place: &ChangePlace) -> Vec<MappedChange> {
         self.read();
         self.told.iter().map(|told| told.change(place)).collect()
@@ -280,8 +281,8 @@ impl Mapped {
     }
 }
 
-/// Sorts changes by time, after moving none before `handed`: a virtual CPU that its host did not run may have delivered
-/// a record later than [`LATE_NS`].
+/// Sorts changes by time. Changes from before the time `handed` get that time, since a virtual CPU without a host CPU
+/// may deliver a record later than [`LATE_NS`].
 fn in_order(told: &mut [TimedNews], handed: u64) {
     told.iter_mut().for_each(|told| told.time = told.time.max(handed));
     told.sort_by_key(|told| told.time);
@@ -297,7 +298,7 @@ fn now_ns() -> u64 {
 }
 
 impl TimedNews {
-    /// Returns the task by which it is decided whether the change is recorded.
+    /// Returns the id of the task that decides whether the change is recorded.
     fn task(&self) -> u32 {
         match &self.news {
             CodeNews::Fork { child, .. } => child[1] as u32,

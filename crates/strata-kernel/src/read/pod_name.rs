@@ -43,7 +43,8 @@ const KNOWN_MAX: usize = 1 << 12;
 /// uses an id twice.
 static KNOWN: Mutex<Option<HashMap<(PathBuf, String), String>>> = Mutex::new(None);
 
-/// Returns `NAMESPACE/NAME` of the pod in one of whose containers a control group is; empty if it is in none, or nobody says the name.
+/// Returns `NAMESPACE/NAME` of the Kubernetes pod to which a control group belongs. Empty if it belongs to none, or
+/// the pod's name is not found.
 pub(crate) fn pod_of(root: &Path, group: &[u8]) -> String {
     let is_of_kubernetes = group.windows(8).any(|part| part == b"kubepods");
     let id = named(group).filter(|id| is_of_kubernetes && is_id(id));
@@ -67,7 +68,7 @@ fn known_pod(root: &Path, id: String) -> String {
     name
 }
 
-/// Returns where the runtimes may describe a container.
+/// Returns the files in which container runtimes may describe the container `id`.
 fn files(root: &Path, id: &str) -> Vec<PathBuf> {
     let namespaces = read_dir(root.join(CONTAINERD)).into_iter().flatten().flatten();
     let of_containerd = namespaces.take(NAMESPACES_MAX).map(|entry| entry.path().join(id));
@@ -94,7 +95,7 @@ fn pod_in(file: &Path) -> Option<String> {
         .find_map(|[namespace, pod]| Some(format!("{}/{}", name(namespace)?, name(pod)?)))
 }
 
-/// Returns true for what Kubernetes allows as a name.
+/// Returns whether Kubernetes allows the text as a name.
 fn is_name(name: &str) -> bool {
     let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)

@@ -69,7 +69,7 @@ struct Inner {
     started_ns: u64,
 }
 
-/// Contents of an announcement.
+/// The contents of a process's announcement.
 #[derive(Clone, Debug)]
 pub struct Announced {
     /// Memory file that the process shares.
@@ -78,7 +78,7 @@ pub struct Announced {
     pub sender: Sender,
 }
 
-/// A process that has ended, with its memory, which another program has kept since.
+/// The memory of a process that has ended, as another program has kept it since.
 #[derive(Clone, Debug)]
 pub struct StoredMemory {
     /// Memory file that the process shared.
@@ -118,7 +118,7 @@ impl Tracepoint {
     }
 }
 
-/// Returns the status in a copy of a session's slot.
+/// Returns the status of a session, from a copy of its slot.
 fn status_in(slot: &[u8]) -> u32 {
     u32_in(slot, offset_of!(user::Session, status))
 }
@@ -144,8 +144,8 @@ fn look_at(process: &Process) -> Result<(Status, Identity), Error> {
     Ok((status, identity))
 }
 
-/// Returns true if a process with this status can have made memory that belongs to `owner`. Root's memory counts, since
-/// the process may have been root before.
+/// Returns whether a process with this status can have created memory that belongs to the user `owner`. Memory of
+/// root is accepted, since the process may have been root before.
 pub(crate) fn is_own(owner: u32, status: &Status) -> bool {
     owner == 0 || status.uids.contains(&owner)
 }
@@ -170,7 +170,7 @@ impl Application {
     }
 
     /// Takes over the memory that came with an announcement, if the kernel confirms that the memory belongs to the
-    /// sender. Nothing confirms it for a sender that has ended since; its number is then no longer used.
+    /// sender. For a sender that has ended since, there is no confirmation, and its process id is not used.
     ///
     /// # Errors
     /// [`Error::NotItsOwn`], [`Error::Held`], and as [`open`](Self::open).
@@ -180,7 +180,7 @@ impl Application {
         Application::all_announced(vec![one], &mut || ()).pop().unwrap_or(Err(Error::Gone { pid }))
     }
 
-    /// Examines many announcements as [`announced`](Self::announced) does one. `meanwhile` is called every few
+    /// Examines many announcements, each like [`announced`](Self::announced). `meanwhile` is called every few
     /// milliseconds until all are examined.
     ///
     /// # Errors
@@ -201,8 +201,8 @@ impl Application {
         ask_all(questions, PATIENCE, look, meanwhile).all
     }
 
-    /// Takes over the memory of each of these processes, without using their numbers. `meanwhile` is called every few
-    /// milliseconds until that is done.
+    /// Takes over the memory of each of these processes, without using their process ids. `meanwhile` is called every
+    /// few milliseconds until that is done.
     ///
     /// # Errors
     /// For each process, those of [`open`](Self::open).
@@ -245,7 +245,7 @@ impl Application {
         Ok(app)
     }
 
-    /// Makes the application of a process that is held, and whose identity was examined afterwards.
+    /// Creates the application for a process. `process` was held before its identity was examined.
     pub(crate) fn of_process(
         fd: BorrowedFd<'_>,
         process: Process,
@@ -323,9 +323,9 @@ impl Application {
         self.inner.process.pid
     }
 
-    /// Short name of the process, without control characters and never empty. The process' own claim counts if the
-    /// kernel's name of it or of its program confirms it, or if it could not be checked; otherwise the kernel's name
-    /// does.
+    /// Short name of the process, without control characters and never empty. It is the name that the process
+    /// claims, unless the kernel's names of the process and its program contradict that; otherwise the kernel's
+    /// name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -357,7 +357,7 @@ impl Application {
     }
 
     /// Why the process has not made the session that its environment asks for, as it claims: one of `NO_SESSION_*` in
-    /// `strata/abi/announce.h`, and an `errno`. 0: it has made the session, or gives no reason.
+    /// `strata/abi/announce.h`, and an `errno`. 0 if it has made the session or gives no reason.
     #[must_use]
     pub fn no_session(&self) -> (u32, i32) {
         let load = |offset| self.memory().u32(offset).load(Ordering::Relaxed);
@@ -396,20 +396,21 @@ impl Application {
         self.inner.publish == ring::BY_POSITION
     }
 
-    /// Number that changes with every object that the process loads or unloads.
+    /// Number that changes whenever the process loads or unloads an object, such as a library.
     #[must_use]
     pub fn generation(&self) -> u64 {
         // ACQUIRE pairs with the process' RELEASE after it has described the object.
         self.memory().u64(offset_of!(user::Control, generation)).load(Ordering::Acquire)
     }
 
-    /// Number of tracepoints for which the process' memory had no room, so that they cannot be recorded.
+    /// Number of tracepoints that cannot be recorded, because the process's shared memory had no room
+    /// for them.
     ///
     /// # Errors
     /// [`Error::Value`]: more than any program has.
     pub fn refused_tracepoints(&self) -> Result<u32, Error> {
-        /// The limit on refused tracepoints. Each takes some 100 bytes of the program's file; this is 100 times what
-        /// its memory has room for.
+        /// The limit on refused tracepoints. Each takes some 100 bytes of the program's file; the limit is 100 times
+        /// the number that fits into its shared memory.
         const LIMIT: u32 = 100 * user::NR_STATES;
         let found = self.memory().u32(offset_of!(user::Control, refused)).load(Ordering::Relaxed);
         if found <= LIMIT {
@@ -448,8 +449,8 @@ impl Application {
         outcome(&self.inner.process)
     }
 
-    /// Generations of the process' active sessions. If the process has ended, these are followed by those of the
-    /// sessions that their tracer was about to end.
+    /// Generations of the process' active sessions. If the process has ended, sessions follow that their tracers
+    /// were about to end.
     #[must_use]
     pub fn session_generations(&self) -> Vec<u64> {
         let mut slots = self.memory().used_slots().unwrap_or_default();
@@ -460,13 +461,13 @@ impl Application {
         slots.into_iter().map(generation).filter(|one| *one != 0).collect()
     }
 
-    /// Returns true if a slot of this status may hold records that no tracer has taken. A living tracer takes the
-    /// records of the sessions that it ends; if it was killed and the process has ended, nobody has.
+    /// Returns whether a slot with this status may have records that no tracer has read. A living tracer reads
+    /// the records of sessions that it ends, but a killed one does not.
     pub(crate) fn has_records(&self, status: u32) -> bool {
         status == user::SESSION_ACTIVE || (status == user::SESSION_ENDING && !self.is_alive())
     }
 
-    /// Generations of sessions that the process was asked to make and could not, each with the `errno`.
+    /// Generations of sessions that the process was asked to make and could not make, each with the `errno`.
     #[must_use]
     pub fn failed_sessions(&self) -> Vec<(u64, u32)> {
         let failed = |(_, slot): (u32, Vec<u8>)| {
@@ -502,8 +503,8 @@ impl Application {
         Ok((0..).zip(&snapshot.states).filter_map(tracepoint).collect())
     }
 
-    /// Counts the tracepoints of the process, also those of unloaded objects, and adds to `matched` for each rule the
-    /// tracepoints that it matches.
+    /// Counts the tracepoints of the process, also those of unloaded objects, and adds to `matched`, for each rule,
+    /// the number of tracepoints that the rule matches.
     ///
     /// # Errors
     /// As [`tracepoints`](Self::tracepoints).
@@ -538,7 +539,7 @@ impl Application {
         Ok(self.snapshot()?.states.iter().any(|state| state.flags & user::STATE_FLAG != 0))
     }
 
-    /// Descriptor of the process' memory, to be stored by another process when this program ends.
+    /// Descriptor of the process's memory, which another process can keep after this program has ended.
     #[must_use]
     pub fn shared_memory(&self) -> BorrowedFd<'_> {
         self.memory().fd()
@@ -553,7 +554,7 @@ impl Application {
         self.inner.described.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the descriptions in a snapshot of the memory to those that are kept.
+    /// Adds the tracepoint descriptions of a snapshot to those that were read before.
     ///
     /// # Errors
     /// See [`Described::learn`].

@@ -42,8 +42,8 @@ use crate::attach::shared_memory::ProgramMemory;
 /// Number of fraction bits of a multiplier \[bit\].
 const POINT: u32 = 32;
 
-/// Length of the window of measurements \[ns\]: long enough that their error does not matter, short enough to follow
-/// NTP.
+/// Length of the window of measurements \[ns\]: long enough to average out their errors, short enough to follow
+/// corrections by NTP.
 const WINDOW_NS: u64 = 1_000_000_000;
 
 /// Deviation of a measurement from its expected value beyond which the rate has changed \[ns\].
@@ -52,25 +52,25 @@ const SURPRISE_NS: u64 = 150;
 /// Shortest time between two measurements \[ns\].
 const MEASURE_EVERY_NS: u64 = 5_000_000;
 
-/// Time between the first two refreshes of a process' slot. The interval grows up to [`REFRESH_LAST`].
+/// Time between the first two refreshes of a process's clock slot. The interval grows up to [`REFRESH_LAST`].
 const REFRESH_FIRST: Duration = Duration::from_millis(10);
 const REFRESH_LAST: Duration = Duration::from_millis(250);
 
-/// Shortest time for which a slot must be right, so that the slot is still right when the refresh is tens of
-/// milliseconds late on a busy machine.
+/// Shortest time for which a clock slot must be right. A refresh may be tens of milliseconds late on a busy
+/// machine.
 const HORIZON_MIN: Duration = Duration::from_millis(100);
 
-/// Error of a slot beyond which the refresh intervals start over with the shortest \[ns\].
+/// Error of a clock slot beyond which the refresh intervals start again with the shortest \[ns\].
 const REFRESH_ANEW_NS: i64 = 300;
 
-/// A slot is slewed by at most this part of its rate (488 ppm, about what the kernel slews its own clock by). A refresh
-/// that is seconds late, as without a CPU, then finds an error of that part of the delay, and errors do not add up.
+/// Divisor of a clock's rate: a slot is sped up or slowed down by at most this part of the rate (488 ppm, about as
+/// the kernel does with its own clock). A refresh that is late then finds an error of at most that part of the delay.
 const SLEW_SHARE: u64 = 2048;
 
 /// Time in which a large deviation is corrected, such as one that another tracer left \[ns\].
 const SLEW_NS: u64 = 64_000_000_000;
 
-/// Deviation beyond which a slot is replaced instead of continued \[ns\].
+/// Deviation beyond which a clock slot is replaced instead of being corrected gradually \[ns\].
 const IMPLAUSIBLE_NS: i64 = 1_000_000_000;
 
 /// Name of the kernel's clock source that is the CPU's counter, and of the instruction that reads the counter.
@@ -79,11 +79,11 @@ pub const COUNTER: (&str, &str) = ("tsc", "rdtsc");
 /// Name and register of AArch64's counter.
 #[cfg(target_arch = "aarch64")]
 pub const COUNTER: (&str, &str) = ("arch_sys_counter", "cntvct_el0");
-/// Placeholders for machines whose counter cannot be read.
+/// Texts for machines whose counter this program cannot read.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub const COUNTER: (&str, &str) = ("a counter that is known here", "");
 
-/// Why the cycle counter is not used.
+/// The reason why the cycle counter is not used for timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyNot {
@@ -114,16 +114,16 @@ impl fmt::Display for WhyNot {
     }
 }
 
-/// Source of timestamps; always `CLOCK_MONOTONIC`.
+/// The way in which timestamps of `CLOCK_MONOTONIC` are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockKind {
-    /// The cycle counter, converted.
+    /// From the cycle counter, converted to nanoseconds.
     Tsc,
-    /// `clock_gettime()`, which costs more, with the reason why the counter is not used.
+    /// By `clock_gettime()`, which costs more. Has the reason why the counter is not used.
     Vdso(WhyNot),
 }
 
-/// Cycle counter and clock, read at one moment.
+/// A value of the cycle counter and the time, read at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
     cycles: u64,
@@ -207,7 +207,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Decides how events are timestamped, and measures the counter's rate. Takes some milliseconds.
+    /// Creates the clock: decides how timestamps are taken, and measures the counter's rate. Takes some milliseconds.
     #[must_use]
     pub fn new() -> Clock {
         let estimator = usable().and_then(|()| {
@@ -230,7 +230,8 @@ impl Clock {
         Clock { kind: ClockKind::Vdso(why), estimator: None, time: TimeSource::machine() }
     }
 
-    /// Returns a clock without a counter, for tests. Its sessions take the time from `time`, which a test advances.
+    /// Returns a clock without a counter, for tests. Sessions with this clock take the time from `time`, which a test
+    /// advances.
     #[must_use]
     pub fn by_hand(time: TimeSource) -> Clock {
         let why = WhyNot::Clocksource("time by hand".to_owned());
@@ -288,8 +289,7 @@ impl Clock {
     }
 }
 
-/// The time of a session, which its periodic work follows and which it writes for programs and other tracers to
-/// compare.
+/// The time source of a session, for its periodic work and for the times that it writes into shared memory.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionTime(TimeSource);
 
@@ -304,8 +304,8 @@ impl SessionTime {
     }
 }
 
-/// Checks that the kernel's clock source is the counter that we read, since the kernel finds out if a counter is
-/// unreliable.
+/// Checks that the kernel itself uses the counter as its clock source, which it does only with reliable
+/// counters.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn is_the_kernels() -> Result<(), WhyNot> {
     const PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -385,8 +385,9 @@ pub(crate) fn cycles() -> u64 {
     0
 }
 
-/// Measures counter and clock at one moment: takes the pair with the shortest interruption of several tries. A slow
-/// counter often reads the same twice; the pair is then exact, because the kernel's clock is made of that counter.
+/// Measures counter and clock at one moment: takes the pair with the shortest interruption of several tries. If a
+/// slow counter has the same value before and after, the pair is exact, because the kernel computes its clock from
+/// that counter.
 fn measure() -> Option<Pair> {
     const TRIES: u32 = 24;
     let mut best: Option<(u64, Pair)> = None;
@@ -410,7 +411,8 @@ struct ConversionSlot {
 }
 
 impl ConversionSlot {
-    /// Converts as a process does, but rounds up, so that a conversion that continues from the result never goes back.
+    /// Converts cycles to nanoseconds as the process does, but rounds up. A following conversion that begins at the
+    /// result then never goes back in time.
     fn ns_at_or_above(&self, cycles: u64) -> Option<u64> {
         let passed = cycles.checked_sub(self.base_cycles)?;
         let fixed = u128::from(passed) * u128::from(self.multiplier) + ((1 << POINT) - 1);
@@ -418,9 +420,9 @@ impl ConversionSlot {
     }
 }
 
-/// Returns the slot that follows `old` from `now` on: it continues where `old` stands, and is right after `horizon_ns`
-/// if `old` is not far off. Also returns the deviation of `old` \[ns\], or `None` if there was nothing to continue
-/// from.
+/// Returns the slot that follows `old` from `now` on: the new slot begins with the time of `old` and reaches the true
+/// time after `horizon_ns`, if the deviation is small. Also returns the deviation of `old` \[ns\]; `None` without a
+/// usable `old`.
 fn slew(
     old: ConversionSlot,
     now: u64,
@@ -448,7 +450,7 @@ fn slew(
 #[derive(Debug)]
 pub(crate) struct Publisher {
     slot: u32,
-    /// Conversion that was written last, and its index.
+    /// The conversion that was written last, with its index.
     last: Option<(u64, ConversionSlot)>,
     interval: Duration,
 }
@@ -480,8 +482,8 @@ impl Publisher {
         next
     }
 
-    /// Publishes a conversion. Returns the deviation of the slot before it \[ns\], if there was one; `None` outside if
-    /// there is no counter, so that the process must use `clock_gettime()`.
+    /// Publishes a conversion. Returns the deviation of the slot before \[ns\], if there was one. The outer `None`
+    /// means that there is no counter, so that the process must use `clock_gettime()`.
     fn publish_now(&mut self, memory: &ProgramMemory, clock: &Clock) -> Option<Option<i64>> {
         let index_at = memory.u64(offset_of!(user::Control, clock_index));
         let index = index_at.load(Ordering::Acquire);
@@ -521,8 +523,8 @@ impl Publisher {
         Some(off)
     }
 
-    /// Returns the index of the next slot to write. If a tracer has finished that slot and died before it published it,
-    /// the slot is skipped: a process that has loaded its index would take our data for the dead tracer's.
+    /// Returns the index of the next slot to write. If a tracer has finished that slot and died before it published
+    /// it, the slot is skipped, since a process that has loaded its index would take our data for the dead tracer's.
     fn next(&self, memory: &ProgramMemory, index: u64) -> u64 {
         let next = index.wrapping_add(1);
         let said = memory.u64(Self::at(next) + offset_of!(user::ClockSlot, index));

@@ -70,8 +70,8 @@ impl ProcessCode {
         }
     }
 
-    /// Returns true if the process now runs another program than the one that shared the memory, so that the kernel's
-    /// facts are about that other program. False if that cannot be found out.
+    /// Returns whether the process now runs another program than the one that shared the memory, so that facts from
+    /// the kernel are about another program. False if that is not known.
     pub fn has_gone(&self) -> bool {
         matches!(mapped_at(self.process.pid, &self.shared), Ok(None)) && !self.process.has_ended()
     }
@@ -98,7 +98,7 @@ impl Code for ProcessCode {
     }
 }
 
-/// Opens the memory of the process with this number, with the rights of the user `owner`.
+/// Opens the address space of the process `pid`, with the rights of the user `owner`.
 fn open_memory(pid: u32, owner: User) -> Result<File, Error> {
     let path = format!("/proc/{pid}/mem");
     let open = || OpenOptions::new().read(true).write(true).open(&path);
@@ -122,9 +122,8 @@ fn open_memory(pid: u32, owner: User) -> Result<File, Error> {
     })
 }
 
-/// Returns true if the process is a program of this user and group, has no other rights, and is not hidden from its
-/// user. Must be called after the process' memory was opened: if the process had more rights then, it still has them,
-/// or is hidden.
+/// Returns whether the process belongs to this user and group, has no further rights, and is accessible to its user.
+/// Call this after the process's memory was opened: rights that it had then still show.
 fn is_plainly_of(pid: u32, owner: User) -> bool {
     use std::os::unix::fs::MetadataExt;
     let User { uid, gid } = owner;
@@ -176,14 +175,14 @@ struct Query {
 /// `PROCMAP_QUERY`, `_IOWR('f', 17, struct procmap_query)`.
 const PROCMAP_QUERY: libc::c_ulong = 3 << 30 | (size_of::<Query>() as libc::c_ulong) << 16 | 0x6611;
 
-/// Flags of a query: readable, writable, shared mappings of files, at or after the address.
+/// Flags of a query for readable, writable, shared mappings of files, at or after the given address.
 const SHARED_FILES: u64 = 0x01 | 0x02 | 0x08 | 0x10 | 0x20;
 
 /// The most mappings of a process that are queried.
 const QUERIES_MAX: u32 = 65_536;
 
-/// Finds what [`place_in`] finds, without reading the text of all mappings. Returns `None` if the kernel lacks the
-/// query.
+/// Finds the same address as [`place_in`], without reading the text of all mappings. The outer `None` means that
+/// the kernel does not support the query.
 fn queried_place(maps: &File, shared: &SharedFile) -> Option<Option<u64>> {
     let mut address = 0;
     for _ in 0..QUERIES_MAX {
@@ -219,7 +218,8 @@ fn place_in(mut maps: Maps<impl BufRead>, shared: &SharedFile) -> io::Result<Opt
     Ok(None)
 }
 
-/// Returns true if the shared memory begins at this address. False also if the address space is no longer in use.
+/// Returns true if the shared memory begins at this address. Also false if the process no longer uses that address
+/// space.
 fn has_magic(memory: &File, address: u64) -> bool {
     let mut found = [0; 8];
     memory.read_exact_at(&mut found, address).is_ok() && u64::from_ne_bytes(found) == user::MAGIC

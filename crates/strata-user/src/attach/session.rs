@@ -64,7 +64,7 @@ use enable::{enabled, patches, restore, switch_off};
 use schedule::Due;
 use slots::{claim, first_fit, free, start_position, SlotCopy};
 
-/// The most tracepoints that fit compact record headers: with more, some ids would need the extended form.
+/// The most tracepoints that fit compact record headers: with more, some ids would need a longer header.
 const COMPACT_MAX: usize = 31;
 
 /// Provider and name of the tracepoint in libstrata that records when a thread gets a new name.
@@ -102,20 +102,20 @@ pub struct AppSession {
     channel: Option<Channel>,
     place: (u64, u64),
     ids: Ids,
-    /// Share of the resources of the process' user that this session holds.
+    /// The part of the quota of the process's user that this session takes.
     _share: Share,
     seen: Option<ChangeMarks>,
     /// Work of patching the process' code, if it is in progress.
     patching: Option<Errand<Vec<Failure>>>,
     /// Why the process' code could not be patched at the last attempt.
     unpatched: Option<Error>,
-    /// True once the process has reported that it cannot patch its own code. Later reports change nothing.
+    /// True once the process has reported that it cannot patch its own code, so that this tracer must.
     needs_us: bool,
     /// State of the tracepoints when the code was last patched.
     patched: Option<ChangeMarks>,
     /// Work of restoring the process' code, if it is in progress.
     restoring: Option<Errand<()>>,
-    /// Tracepoints that are disabled, and whose sites are still enabled.
+    /// Tracepoints that are disabled while their code sites are still patched.
     left_enabled: Vec<u32>,
     /// Threads that may still be writing to this session after another session has replaced it.
     writers: Option<Writers>,
@@ -123,7 +123,7 @@ pub struct AppSession {
     time: SessionTime,
     clock: Due,
     heartbeat: Due,
-    /// True if the control group of the process is written to its slot, for its records or its filter.
+    /// True if this tracer writes the process's control group to its slot, because records or the filter use it.
     tells_group: bool,
     problems: Vec<Error>,
     stopped: bool,
@@ -158,8 +158,8 @@ impl AppSession {
         Ok(session)
     }
 
-    /// Starts the session without waiting until the process' code is patched, so that further sessions can be started
-    /// in the meantime. Call [`finish_start`](Self::finish_start) soon.
+    /// Starts the session without waiting until the process' code is patched, so that sessions in other processes can
+    /// be started meanwhile. Call [`finish_start`](Self::finish_start) soon.
     ///
     /// # Errors
     /// As of [`start`](Self::start).
@@ -228,8 +228,8 @@ impl AppSession {
         Ok((session, lock))
     }
 
-    /// Waits a limited time until the code that [`start_soon`](Self::start_soon) wanted patched is patched. Tracepoints
-    /// that could not be enabled are reported by [`problems`](Self::problems).
+    /// Waits a limited time until the code is patched that [`start_soon`](Self::start_soon) began to patch.
+    /// Tracepoints that could not be enabled are reported by [`problems`](Self::problems).
     pub fn finish_start(&mut self) {
         if let Err(error) = self.settle(true) {
             self.problems.push(error);
@@ -325,7 +325,7 @@ impl AppSession {
         }
     }
 
-    /// Returns the contexts that the slot lists for its records.
+    /// Returns the contexts of records, as the session's slot lists them.
     fn slot_contexts(&self) -> Result<EventContexts, Error> {
         let nr = self.u32(offset_of!(user::Session, nr_contexts)).load(Ordering::Relaxed);
         let at = session(self.slot) + offset_of!(user::Session, contexts);
@@ -401,7 +401,7 @@ impl AppSession {
         self.slot
     }
 
-    /// Generation of the session: unlike that of any earlier session.
+    /// Generation of the session, a number that no earlier session has.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -448,13 +448,14 @@ impl AppSession {
         })
     }
 
-    /// Number of tracepoints that were ever enabled in this session, which is the number of its event record classes.
+    /// Number of tracepoints that were enabled in this session at any time, which equals the number of its event
+    /// record classes.
     #[must_use]
     pub fn nr_selected(&self) -> usize {
         self.ids.len()
     }
 
-    /// Counters that the process keeps for this session besides those of the channel.
+    /// Counters that the process keeps for this session in addition to those of the channel.
     #[must_use]
     pub fn counters(&self) -> SessionCounters {
         let load = |offset| self.u64(offset).load(Ordering::Relaxed);
@@ -510,9 +511,9 @@ impl AppSession {
         self.clock = Due::after(self.time.now(), pause);
     }
 
-    /// Writes the id of the process' current control group to its slot, if its records or its filter use it: nobody
-    /// else notices when the process is moved. A process whose group cannot be seen from here writes the group itself,
-    /// as of when it began to record.
+    /// Writes the id of the process' current control group to its slot, if its records or its filter use it: the
+    /// process itself does not notice when it is moved. If this program cannot see the group, the slot keeps the one
+    /// that the process wrote when it began to record.
     fn tell_group(&self) {
         if !self.tells_group {
             return;
@@ -531,7 +532,7 @@ impl AppSession {
         states.map(|(index, _)| index).filter(selects).collect()
     }
 
-    /// Gives a tracepoint an id in this session, unless it has one, perhaps from the process.
+    /// Assigns a tracepoint an id in this session, unless it has an id already; the process may have assigned one.
     fn give_id(&self, index: u32) {
         let ids = state(index) + offset_of!(user::State, ids) + 2 * self.slot as usize;
         let id = self.app.memory().u16(ids);
@@ -676,8 +677,8 @@ impl AppSession {
         Ok(())
     }
 
-    /// Takes the result of the last [`patch`](Self::patch) if it has ended. With `wait`, first waits a limited time for
-    /// it.
+    /// Takes the result of the last [`patch`](Self::patch), if that has ended. With `wait`, waits for it for a
+    /// limited time.
     fn settle(&mut self, wait: bool) -> Result<(), Error> {
         let Some(errand) = &self.patching else { return Ok(()) };
         let Some(answer) = (if wait { errand.wait() } else { errand.answer() }) else {
@@ -696,8 +697,8 @@ impl AppSession {
         Ok(())
     }
 
-    /// Patches sites that are not enabled yet: those that the process cannot patch itself, or that we could not patch
-    /// before.
+    /// Patches sites that are not patched yet: those that the process cannot patch itself, or that this tracer failed
+    /// to patch before.
     fn patch_again(&mut self) -> Result<(), Error> {
         match self.settle(false) {
             Err(error) if !error.is_gone() => self.problems.push(error),
@@ -917,7 +918,7 @@ fn channel_limit(app: &Application, spec: &SessionSpec) -> Result<u64, Error> {
     Ok(to_pages(bytes).unwrap_or(bytes))
 }
 
-/// Counts the process in the share of its user.
+/// Counts the process towards the quota of its user.
 fn share(app: &Application) -> Result<Share, Error> {
     let mut share = Share::new(app.memory().owner.uid);
     share.take_process(app.pid()).map(|()| share)

@@ -52,7 +52,7 @@ pub(crate) fn u64_in(copy: &[u8], offset: usize) -> u64 {
         .map_or(0, u64::from_ne_bytes)
 }
 
-/// Returns the numbers of the slots that were ever written to.
+/// Returns the numbers of the session slots that were ever written to, which are not holes in the memory file.
 fn used_slots_in(fd: BorrowedFd<'_>) -> impl Iterator<Item = u32> + '_ {
     let next = move |from: u32| {
         let slot = match seek(fd, SeekFrom::Data(session(from) as u64)) {
@@ -72,8 +72,8 @@ fn used_slots_in(fd: BorrowedFd<'_>) -> impl Iterator<Item = u32> + '_ {
     std::iter::successors(next(0), behind)
 }
 
-/// Returns true if the process with this memory may have, or have had, a session whose generation satisfies `is_ours`.
-/// The memory is not mapped; this takes two system calls for each of its sessions, and one.
+/// Returns true if the process with this memory may have, or have had, a session whose generation satisfies
+/// `is_ours`. Does not map the memory: takes one system call, and two more for each session.
 #[must_use]
 pub fn may_have_session(fd: BorrowedFd<'_>, is_ours: impl Fn(u64) -> bool) -> bool {
     used_slots_in(fd).any(|slot| {
@@ -103,7 +103,7 @@ pub(crate) fn u16_in(copy: &[u8], offset: usize) -> u16 {
 pub(crate) struct ProgramMemory {
     pid: u32,
     address: NonNull<u8>,
-    /// An own file description of the memory file, so that the lock on it is ours.
+    /// The memory file, opened by this program itself, so that the lock on the file is its own.
     fd: OwnedFd,
     device: u64,
     pub inode: u64,
@@ -239,7 +239,7 @@ impl ProgramMemory {
         used_slots_in(self.fd.as_fd()).map(head).collect()
     }
 
-    /// Writes bytes that nobody reads until a later store publishes them.
+    /// Writes bytes that the process does not read until a later store publishes them.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -301,14 +301,15 @@ impl ProgramMemory {
     }
 
     /// Takes the lock, which keeps other tracers from claiming and releasing slots while the guard lives. Returns
-    /// `None` if another process holds it. Never waits: the traced process itself may hold the lock for ever.
+    /// `None` if another process holds it. Never waits, since the traced process itself may hold the lock for
+    /// ever.
     pub fn try_lock(&self) -> Option<Lock<'_>> {
         flock(&self.fd, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some(Lock { memory: self })
     }
 
     /// Returns true if a slot is in use: by a tracer with a heartbeat, or by a process that was started for a tracer
-    /// and waits until that finds it.
+    /// and waits for that tracer.
     pub fn slot_is_alive(&self, slot: u32, now_ns: u64) -> bool {
         let at = session(slot);
         let status = self.u32(at + offset_of!(user::Session, status)).load(Ordering::Acquire);
@@ -346,7 +347,7 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// Returns true if a range consists of whole pages.
+/// Returns whether a range of memory consists of whole pages.
 pub(crate) fn page_aligned(offset: u64, bytes: u64) -> bool {
     offset % PAGE == 0 && bytes % PAGE == 0 && bytes > 0
 }
@@ -356,7 +357,8 @@ pub(crate) fn to_pages(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(PAGE)
 }
 
-/// Returns true if the file is on the kernel's own mount of memfds. Does not touch the file.
+/// Returns true if the file is on the kernel's own mount of memfds. Makes no access to the file
+/// itself, which could block.
 ///
 /// # Errors
 /// There is no free descriptor, or no /proc.

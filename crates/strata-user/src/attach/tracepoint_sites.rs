@@ -24,7 +24,7 @@ pub(crate) enum Cause {
     System(io::Error),
 }
 
-/// A site that was not changed.
+/// A tracepoint's code site that was not changed, with the reason.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub index: u32,
@@ -34,8 +34,8 @@ pub(crate) struct Failure {
 
 /// The code of another process.
 pub(crate) trait Code: Send + Sync {
-    /// Makes sure that the code can be read and written, and belongs to that process. Must be called before the other
-    /// methods; does nothing the second time.
+    /// Makes sure that the code can be read and written, and belongs to the right process. Must be called before the
+    /// other methods; does nothing the second time.
     fn open(&self) -> Result<(), Error>;
     fn read_exact_at(&self, bytes: &mut [u8], address: u64) -> io::Result<()>;
     fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()>;
@@ -58,7 +58,7 @@ pub(crate) fn set_opcodes(code: &dyn Code, patches: &[Patch], opcode: u8) -> Vec
     failures
 }
 
-/// Reads the five bytes of a site, and writes the first if they are as expected.
+/// Reads the five bytes of a site, and replaces the first one if they are as expected.
 fn set_opcode(code: &dyn Code, site: &user::Site, opcode: u8) -> Result<(), Cause> {
     let mut found = [0; 5];
     code.read_exact_at(&mut found, site.address).map_err(Cause::System)?;

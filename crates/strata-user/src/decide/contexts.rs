@@ -163,7 +163,7 @@ pub const EVENT_CONTEXTS: &[EventContext] = &[
 /// Name of the context that every record has unless it is left out. It may be requested, without effect.
 const THREAD: &str = "vtid";
 
-/// Contexts that applications do not have, each with advice on where its value is found.
+/// Contexts of LTTng that applications do not have, each with advice on where to find its value.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("pid", "a program knows `vpid`; the trace's environment has its `pid` outside"),
     ("tid", "a program knows `vtid`, which each record has; the kernel's events have `tid`"),
@@ -243,8 +243,8 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl EventContext {
-    /// Returns true if filters in programs can use the context. They cannot use values that change at any moment, such
-    /// as counters and the CPU.
+    /// Returns whether filters in programs can test the context. Values that change at any moment, such as counters
+    /// and the CPU, cannot be tested.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
         let is_of_moment = matches!(
@@ -347,7 +347,7 @@ impl EventContexts {
         &self.numbers[..self.nr as usize]
     }
 
-    /// Encoding with the unused bytes.
+    /// Encoding of full length for the shared memory, with the unused bytes.
     pub(crate) fn all_bytes(&self) -> &[u8] {
         &self.numbers
     }

@@ -73,7 +73,7 @@ pub enum RuleError {
     TooLong {
         /// Size of the canonical text \[byte\].
         bytes: usize,
-        /// The most bytes that fit.
+        /// The most bytes of rules that fit into a session slot.
         limit: usize,
     },
 }
@@ -89,7 +89,7 @@ struct RuleSubject {
 }
 
 impl RuleSubject {
-    /// Makes the subject of a match; it is valid as long as the names are borrowed.
+    /// Creates the subject for matching a rule: a tracepoint's names and level.
     fn new(provider: &[u8], name: &[u8], level: u8) -> RuleSubject {
         RuleSubject {
             provider: provider.as_ptr().cast(),
@@ -191,7 +191,7 @@ impl Rule {
         self.canonical.starts_with('!')
     }
 
-    /// Returns true if the rule's pattern matches; for an exclusion, also true if the pattern matches.
+    /// Returns true if the rule's pattern matches; the '!' of an exclusion does not reverse the result.
     #[must_use]
     pub fn matches(&self, provider: &[u8], name: &[u8], level: u8) -> bool {
         let pattern = self.canonical.strip_prefix('!').unwrap_or(&self.canonical).as_bytes();

@@ -101,13 +101,13 @@ impl Program {
         Program { bytes: with_head(1, test), asks_group: false, asks_duration: false }
     }
 
-    /// Returns true if the filter compares the control group of the process, which the recorder must then keep up to
-    /// date.
+    /// Returns whether the filter tests the process's control group, which the recorder must then keep up to date.
     pub(crate) fn asks_group(&self) -> bool {
         self.asks_group
     }
 
-    /// Returns true if the filter asks how long spans are. Both ends of a span are then recorded when the span ends.
+    /// Returns whether the filter tests the duration of spans. Both ends of a span are then recorded when the span
+    /// ends.
     pub(crate) fn asks_duration(&self) -> bool {
         self.asks_duration
     }
@@ -119,7 +119,7 @@ impl Program {
     }
 }
 
-/// Returns true if the expression compares the control group of the process.
+/// Returns whether the expression tests the process's control group.
 fn asks_group(expr: &Expr) -> bool {
     let is_group = |term: &Term| match &term.subject {
         Subject::Field(Path { root: Root::Any | Root::Context, steps }) => matches!(
@@ -150,7 +150,7 @@ pub enum Compiled {
     Tests(Program),
 }
 
-/// A test whose place in the encoded filter is not known yet.
+/// A test whose position in the encoded filter is not known yet.
 #[derive(Clone, Debug, PartialEq)]
 struct UnplacedTest {
     test: abi::Test,
@@ -203,7 +203,7 @@ impl lower::Compiler for ProgramCompiler {
     }
 }
 
-/// One side of a comparison.
+/// One side of a comparison, in the form that programs evaluate.
 #[derive(Clone, Debug, Default)]
 struct Side {
     term: abi::Term,
@@ -297,7 +297,7 @@ fn escaped(pattern: &Pattern) -> Vec<u8> {
     text
 }
 
-/// A range of numbers, for each type of number that a field can have.
+/// A range of numbers, given separately for each numeric type that a field can have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct NumberRange {
     integers: IntegerSpan,
@@ -330,7 +330,8 @@ impl NumberRange {
     }
 }
 
-/// Returns the real numbers next to an integer: below and above, both equal if the integer is a real number.
+/// Returns the floating-point numbers (f64) next to an integer, below and above. Both are equal if an f64 has exactly
+/// this value.
 fn around(integer: i128) -> (f64, f64) {
     let near = integer as f64;
     match Number::Real(near).order(Number::Integer(integer)) {
@@ -340,7 +341,7 @@ fn around(integer: i128) -> (f64, f64) {
     }
 }
 
-/// Returns the next greater real number.
+/// Returns the next greater floating-point number.
 fn above(value: f64) -> f64 {
     if value == 0.0 {
         return f64::from_bits(1);
@@ -357,7 +358,7 @@ fn below(value: f64) -> f64 {
     -above(-value)
 }
 
-/// Compiles the test that a number, of whatever type, is in the range.
+/// Compiles the test that a number of any type is in the range.
 fn number(left: Side, range: &NumberRange, negated: bool) -> Node<UnplacedTest> {
     let (first, last) = range.integers;
     // An empty range becomes 1..=0.
@@ -420,7 +421,7 @@ fn emit(node: Node<UnplacedTest>) -> Result<Program, FilterError> {
     Ok(Program { bytes, asks_group: false, asks_duration: false })
 }
 
-/// Prepends the head, which has the size; the size is less than 4 GiB.
+/// Prepends the head of the encoded filter, which has its size; the size must be less than 4 GiB.
 fn with_head(nr_tests: u32, rest: Vec<u8>) -> Vec<u8> {
     let found = (size_of::<abi::Filter>() + rest.len()) as u32;
     let head = [abi::MAGIC, abi::VERSION, found, nr_tests];

@@ -50,17 +50,17 @@ pub struct RecordFormat {
     pub vtid: bool,
     /// Contexts of each record, after the thread.
     pub contexts: EventContexts,
-    /// True if spans are recorded at their end, so that records of begins have, after the contexts, the time since the
-    /// begin.
+    /// True if both ends of a span are recorded when it ends. Records of begins then have, after the contexts, the
+    /// time since the begin.
     pub spans: bool,
 }
 
-/// Counters of a process outside of the channel.
+/// Counters of records that a process discarded before they reached its channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounters {
     /// Records discarded because the process could not map the channel.
     pub discarded_unmapped: u64,
-    /// Records discarded because the process had no memory to assemble them in.
+    /// Records discarded because the process had no memory for assembling them.
     pub discarded_unstaged: u64,
     /// Records discarded because their thread may not read the clock.
     pub discarded_no_clock: u64,

@@ -34,7 +34,7 @@ use crate::processes::identity::Identity;
 use crate::processes::process::{failed, Process, Status};
 use crate::users::persons::person;
 
-/// Message that was received from a socket.
+/// The result of receiving from a socket for announcements.
 #[derive(Debug)]
 pub enum Received {
     /// A process announced itself.
@@ -46,7 +46,7 @@ pub enum Received {
         /// Claims of the process about itself.
         announcement: Announcement,
     },
-    /// A process with tracepoints has no memory to share.
+    /// A process with tracepoints announced that it has no memory to share.
     Absent {
         /// Sender of the message.
         sender: Sender,
@@ -59,14 +59,14 @@ pub enum Received {
     End,
 }
 
-/// Sender of a message, as the kernel names it. Its identity is held from the message on.
+/// Sender of a message, as the kernel names it. The sender's identity cannot pass to another process unnoticed.
 #[derive(Clone, Debug)]
 pub struct Sender {
     process: Process,
     uid: u32,
     gid: u32,
-    /// When the sender was held by its number, because the kernel passed no pidfd: a process that began later is
-    /// another one (`CLOCK_MONOTONIC`) \[ns\].
+    /// Time at which the sender was held by its process id, because the kernel passed no pidfd
+    /// (`CLOCK_MONOTONIC`) \[ns\]. A process with this id that began later is another one.
     held_ns: Option<u64>,
 }
 
@@ -89,20 +89,21 @@ impl Sender {
         self.gid
     }
 
-    /// Whose share of this program the sender's requests count in: the user, or the first user of a container's ids.
+    /// The person whose quota the sender's requests count towards: the sender's user, or the first user id of its
+    /// container.
     #[must_use]
     pub fn person(&self) -> u32 {
         person(self.uid)
     }
 
-    /// Makes a sender that has ended, whose number may be another process' by now.
+    /// Creates a sender that has ended, so that another process may have its process id by now.
     #[cfg(test)]
     pub(crate) fn ended(pid: u32) -> Sender {
         Sender { process: Process::ended(pid), uid: 0, gid: 0, held_ns: None }
     }
 
-    /// Returns true if the number is still the sender's. If so, everything that was read by number since the message is
-    /// about the sender.
+    /// Returns whether the process id still belongs to the sender. If so, all that was read by process id since the
+    /// message is about the sender.
     #[must_use]
     pub fn has_its_number(&self) -> bool {
         self.process.has_its_number()
@@ -155,8 +156,8 @@ pub(crate) enum AnnounceMessage {
         sender: Sender,
         absence: Absence,
     },
-    /// The message of this user is no announcement of our version. `bad` is false if it is one of another version,
-    /// which is nobody's fault.
+    /// The message of this user is no announcement of our version. `bad` is false for an announcement of another
+    /// version, which is not the sender's fault.
     Ignored {
         bad: bool,
         uid: u32,
@@ -361,7 +362,7 @@ fn judge(
     Ok(AnnounceMessage::Ignored { bad, uid })
 }
 
-/// Judges the message of a process that has no memory.
+/// Examines the message of a process that announces that it has no memory.
 fn absent(
     text: &[u8],
     mut control: ControlPart,

@@ -22,7 +22,7 @@ const OF_USER_MAX: usize = 256;
 /// The most descriptors of all users that may wait to be closed.
 const OF_ALL_MAX: usize = 1024;
 
-/// The most threads that close descriptors. A descriptor that blocks delays only those of the same user.
+/// The most threads that close descriptors. A descriptor whose closing blocks delays only others of the same user.
 const THREADS_MAX: usize = 64;
 
 /// Descriptors of one user that wait to be closed.
@@ -69,7 +69,7 @@ pub(crate) fn close_elsewhere(fds: impl IntoIterator<Item = OwnedFd>, uid: u32) 
     }
 }
 
-/// Closes waiting descriptors, one person's after the other, until none is left that this thread may close.
+/// Closes waiting descriptors, user by user, until no user is left without a closing thread.
 fn work() {
     let mut queue = self::queue();
     loop {
@@ -102,21 +102,21 @@ fn is_harmless(fd: BorrowedFd<'_>) -> bool {
         || pipes.is_some_and(|pipes| mount_of(fd).is_ok_and(|mount| mount == pipes))
 }
 
-/// Returns a part of the limit on this program's open files: the `part`-th, at most `most` and at least 1.
+/// Returns the limit on this program's open files divided by `part`; at most `most` and at least 1.
 fn share(most: usize, part: u64) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / part).unwrap_or(usize::MAX).clamp(1, most)
 }
 
-/// Returns true if so many descriptors of this user's person wait to be closed that no more are taken. If all persons
-/// together have too many, one descriptor is too many.
+/// Returns whether too many descriptors of this user wait to be closed, so that no more are accepted. While all users
+/// together have too many, a single one is too many.
 pub(crate) fn has_too_many(uid: u32) -> bool {
     let pending = queue().persons.get(&person(uid)).map_or(0, |of| of.number);
     pending >= share(OF_USER_MAX, 16) || (pending > 0 && is_full())
 }
 
-/// Returns true if so many descriptors of all users wait to be closed that more are taken only from persons who have
-/// none waiting.
+/// Returns true if so many descriptors of all users wait to be closed that more are accepted only from users who
+/// have none waiting.
 pub(crate) fn is_full() -> bool {
     queue().persons.values().map(|of| of.number).sum::<usize>() >= share(OF_ALL_MAX, 4)
 }

@@ -36,7 +36,7 @@ pub enum Who {
     Processes(Vec<u32>),
 }
 
-/// A process that has left the reason why it cannot be traced.
+/// A process that has published the reason why it cannot be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedProcess {
     pub pid: u32,
@@ -56,7 +56,7 @@ pub struct Findings {
     pub errors: Vec<Error>,
     /// Processes in `refused` or `errors` that were started with the requested session.
     pub of_session: HashSet<u32>,
-    /// Processes that were examined completely: `applications` has all memory of theirs that can be traced.
+    /// Processes that were examined completely, so that `applications` has all their memory that can be traced.
     pub looked: HashSet<u32>,
     /// Time spent waiting for processes about which the kernel did not answer.
     pub waited: Duration,
@@ -108,7 +108,7 @@ pub fn find_of_session(
 
 /// Looks into the process that has sent a message, as [`find()`] does by number; what is found is the sender's, and
 /// nothing is if another process has its number by now. Calls `each` every few milliseconds. Waits for a process of
-/// another user as long as a search of all processes does, since that one was not chosen by the user of this program.
+/// another user only as long as a search of all processes does, since the user of this program did not choose it.
 pub fn find_of_sender(sender: &Sender, each: &mut dyn FnMut()) -> Findings {
     let (pid, sender) = (sender.pid(), sender.clone());
     let look = move |(), door: &Door<'_>| {

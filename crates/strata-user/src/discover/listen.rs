@@ -55,7 +55,8 @@ use crate::users::persons::{accounts, person};
 use crate::users::socket_access::{self, set_access, Access};
 
 /// The most connections that may wait for their first message. At this limit half of them are closed, first those of
-/// whoever has most. Lower if this program may not open four times as many files, since recording needs descriptors.
+/// the user who has most. Lower if this program may not open four times as many files, since recording needs
+/// descriptors.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Longest time that a silent connection is kept. A process makes its session between connecting and sending, which
@@ -125,7 +126,8 @@ pub struct ProgramListener {
 }
 
 impl ProgramListener {
-    /// Listens in the folder for our user: `/run/strata` for root, otherwise a folder that only our user may write to.
+    /// Listens in the folder for our user: `/run/strata` for root, for others a folder that only that user may write
+    /// to.
     ///
     /// # Errors
     /// [`Error::Folder`], [`Error::Socket`]: the error for the last folder that was tried.
@@ -276,7 +278,7 @@ impl ProgramListener {
         &self.path
     }
 
-    /// The abstract name at which it listens as well; `None` if there is none.
+    /// The abstract socket name at which the listener also listens; `None` if it has none.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.named.as_ref().map(NamedSocket::name)
@@ -294,15 +296,15 @@ impl ProgramListener {
         std::mem::take(&mut self.silenced)
     }
 
-    /// Returns true if so many processes connected at once that the kernel may have refused others. Nobody counts
-    /// those.
+    /// Returns true if so many processes connected at once that the kernel may have refused others. Refused
+    /// connections cannot be counted.
     #[must_use]
     pub fn had_no_room(&self) -> bool {
         self.had_no_room
     }
 
-    /// Returns true if only users are listened to who have an account or had announced themselves before, because there
-    /// were too many others.
+    /// Returns whether only known users are listened to, because there were too many others: those who have an
+    /// account or had announced themselves before.
     #[must_use]
     pub fn only_known(&self) -> bool {
         self.only_known
@@ -449,7 +451,8 @@ impl ProgramListener {
         }
     }
 
-    /// Counts a message as invalid that this process has sent beyond what its user may. Our own user is not blamed.
+    /// Counts a message as invalid because the sender's user has sent more than the limit. Our own user is not
+    /// blamed.
     pub fn count_as_bad(&mut self, sender: &Sender) {
         if sender.uid() != geteuid().as_raw() {
             self.blame(sender.uid());
@@ -500,9 +503,9 @@ impl ProgramListener {
         set_access(path, access).is_ok()
     }
 
-    /// Gives the socket up because this user has more waiting connections than can be closed, with those of others
-    /// after them. A thread for this user closes the old socket; others connect to a new one. Processes that had
-    /// connected to the old one are found by searching.
+    /// Replaces the socket by a new one, because this user has more waiting connections than can be closed. A
+    /// separate thread closes the old socket. Processes that had connected to the old socket are found by
+    /// searching.
     fn give_socket_up(&mut self, uid: u32) {
         // The same person has used another user id: then refuse all ids that the person can use.
         let again = self.given_up.contains(&person(uid));
@@ -585,8 +588,8 @@ impl ProgramListener {
     }
 
     /// Accepts connections at the abstract name, which every process can use, since no access list protects it. If
-    /// strangers keep connecting, the name is given up, and programs that can reach only that name are found by
-    /// searching.
+    /// too many processes connect that do not belong to the command, the name is given up; programs that can reach
+    /// only that name are found by searching.
     fn accept_named(&mut self) -> Result<(), Error> {
         while self.connections.len() < self.connections_max {
             let Some(named) = &mut self.named else { return Ok(()) };

@@ -34,7 +34,7 @@ pub struct Lttng {
 }
 
 impl std::fmt::Display for Lttng {
-    /// Formats a description and a remedy, to follow a name and a colon.
+    /// Formats a description and a remedy. The text follows the process's name and a colon.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let by = match self.needed_by.as_slice() {
             [] => "it has loaded".to_owned(),
@@ -127,8 +127,8 @@ fn shown(bytes: &[u8]) -> String {
     text_from_bytes(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Returns the path at which the loader will most likely find a library that `user` needs. Returns `None` for system
-/// libraries except LTTng's, since they are no providers.
+/// Returns the path at which the dynamic loader will most likely find a library that the file `user` needs. Returns
+/// `None` for system libraries except LTTng's, since they are no providers.
 fn placed(name: &[u8], user: &Path, own: &[Vec<u8>], folders: &[PathBuf]) -> Option<PathBuf> {
     let name = OsStr::from_bytes(name);
     if name.as_bytes().contains(&b'/') {
@@ -145,7 +145,7 @@ fn placed(name: &[u8], user: &Path, own: &[Vec<u8>], folders: &[PathBuf]) -> Opt
     places.find(|place| place.is_file())
 }
 
-/// Libraries that an ELF file needs.
+/// The names of libraries that an ELF file needs, and where they are searched.
 #[derive(Default)]
 struct Needed {
     names: Vec<Vec<u8>>,

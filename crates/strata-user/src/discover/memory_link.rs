@@ -15,7 +15,7 @@ use crate::processes::process::{shown, Process, Status};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LinkTarget {
     Memory,
-    /// A memfd without memory, whose name is the reason why the process cannot be traced.
+    /// A memfd without content, whose name says why the process cannot be traced.
     Refused(String),
 }
 

@@ -14,7 +14,7 @@ use crate::attach::clock::Clock;
 use crate::decide::filter::Program;
 use crate::decide::session_spec::SessionSpec;
 
-/// Formats a request without its version and socket.
+/// Formats the request to make a session, without its version and socket.
 pub(crate) fn text(generation: u64, spec: &SessionSpec, clock: &Clock) -> String {
     let mode = spec.loss_mode.name();
     let mut text = String::new();
@@ -49,7 +49,7 @@ fn hexadecimal(text: &mut String, key: &str, bytes: &[u8]) {
     text.push(';');
 }
 
-/// Returns the path of the request file that belongs to a socket.
+/// Returns the path of the request file, which lies beside the socket.
 pub(crate) fn beside(socket: &Path) -> PathBuf {
     let name = socket.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(user::SOCKET_END).unwrap_or(&name);

@@ -29,15 +29,16 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::processes::process::{read_proc, Status};
 
-/// Longest sleep of a thread in one wait for a fact that the kernel has in memory, before the thread is left behind.
+/// Longest time for which a thread may sleep in a question whose answer the kernel has in memory. After that, the
+/// thread is left behind.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(40);
 
-/// Longest sleep in one wait for data that may come from a disk, for our own program's pages, and for processes of our
-/// own user or that were named by the user of this program.
+/// Longest time for which a thread may sleep in a question that may need a disk, or is about a process of our own
+/// user, or one that this program's user has named.
 pub(crate) const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Limit on the sleep for all questions about one user's processes in one call of [`ask_all`], in multiples of its
-/// patience; threads left behind do not count.
+/// Limit on the total sleep for questions about one user's processes in one call of [`ask_all`], as a multiple of
+/// the patience for one question.
 const PATIENCES_OF_USER: u32 = 3;
 
 /// Period at which the waiting thread checks the asking thread.
@@ -100,7 +101,8 @@ pub(crate) struct LeftBehind {
 }
 
 impl LeftBehind {
-    /// Counts a thread as left behind for user `uid`; `pid` is given if it is certain that the process does not answer.
+    /// Counts a thread as left behind for user `uid`; `pid`: the process that certainly does not answer; `None` if it
+    /// may still answer.
     pub fn new(pid: Option<u32>, uid: u32) -> LeftBehind {
         left().entry(uid).or_default().push(pid);
         LeftBehind { pid, uid }
@@ -129,7 +131,7 @@ type ThreadRequest = Sender<io::Result<Sender<ThreadJob>>>;
 struct AskingThreads {
     idle: Vec<Sender<ThreadJob>>,
     maker: Option<Sender<ThreadRequest>>,
-    /// Number of the rights with which threads ask; a thread with an older number ends.
+    /// Number that changes with the rights with which threads ask. A thread with an older number ends.
     generation: u32,
 }
 
@@ -236,7 +238,7 @@ fn asleep(tid: u32) -> Option<u64> {
 
 // ---- questions ----
 
-/// State shared between the asking threads and the thread that waits for their answers.
+/// The state of a set of questions, shared by the asking threads and the thread that waits for the answers.
 struct Desk<Q, A> {
     state: Mutex<AskingState<Q, A>>,
     changed: Condvar,
@@ -267,16 +269,16 @@ struct Asking {
     tid: u32,
 }
 
-/// Check that a question must pass before it does what the kernel may not answer.
+/// The check that a question must pass before it makes a system call that may block.
 pub(crate) struct Door<'a> {
     pid: u32,
-    /// Reports the process' user to the waiting thread. Returns false if that user's limit is used up.
+    /// Function that reports the process's user to the waiting thread. Returns false if that user's limit is used up.
     tell: &'a dyn Fn(u32) -> bool,
 }
 
 impl Door<'_> {
     /// Checks whether a process that belongs to user `uid` may be asked. Before this call, a question may only read
-    /// what is always answered: the files `status` and `comm`, and the owners of files.
+    /// files that never block: the files `status` and `comm`, and the owners of files.
     ///
     /// # Errors
     /// As [`may_ask`].
@@ -355,8 +357,8 @@ pub(crate) struct Answers<A> {
 }
 
 /// Asks each question about the process whose id is given with it, in separate threads. Meanwhile, calls `meanwhile`
-/// every few milliseconds with the number of questions asked; when that breaks, the remaining questions are not asked
-/// and have no answer. A question whose thread sleeps in one wait for `patience` is given up.
+/// every few milliseconds with the number of questions asked; when that returns `Break`, the remaining questions are
+/// not asked and have no answer. A question whose thread sleeps in one wait for `patience` is given up.
 ///
 /// # Errors
 /// For each question, its own error, or [`Error::Held`] if it was given up. `ask` must pass the [`Door`].
@@ -434,8 +436,8 @@ pub(crate) fn ask_each_for<A: Send + 'static>(
 
 type Once<A> = Box<dyn FnOnce(&Door<'_>) -> Result<A, Error> + Send>;
 
-/// A question whose answer need not be waited for. Its thread continues after [`leave`](Self::leave), and then counts
-/// as left behind. Dropping the errand drops the answer.
+/// A question to the kernel whose answer need not be waited for. Its thread continues after [`leave`](Self::leave),
+/// and then counts as left behind. Dropping the errand drops the answer.
 pub(crate) struct Errand<A> {
     desk: Arc<Desk<Once<A>, A>>,
     pid: u32,
@@ -579,8 +581,8 @@ fn may_wait(uid: u32) -> bool {
     *of_user <= WAIT_OF_USER
 }
 
-/// Last observation of the thread in charge: its question, its count of sleeps, and since when both are
-/// unchanged.
+/// The last observation of the thread in charge: its question, the number of its sleeps, and the time
+/// since which both are unchanged.
 struct SeenAsleep {
     number: usize,
     sleeps: u64,

@@ -11,7 +11,7 @@ use crate::processes::process::{Process, Status};
 /// The most bytes of a thread's name in the kernel \[byte\].
 const COMM_BYTES: usize = 15;
 
-/// Identity of a process, as the kernel reports it. Fields are `None` if the process had ended.
+/// Identity of a process, as the kernel reports it. Fields are `None` if the process had ended before they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Real user id.
@@ -27,7 +27,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the identity of a process that was held before `status` was read.
+    /// Reads the identity of a process. `status` must have been read after the process was held.
     pub(crate) fn of(process: &Process, status: &Status) -> Identity {
         let exe = fs::read_link(format!("/proc/{}/exe", process.pid)).ok();
         if !process.has_its_number() {
@@ -42,8 +42,8 @@ impl Identity {
         }
     }
 
-    /// Returns true if the kernel confirms that the process has the name `said`; `None` if the kernel could not be
-    /// asked.
+    /// Returns whether the kernel confirms that the process has the name `said`; `None` if that could not be
+    /// checked.
     #[must_use]
     pub fn confirms(&self, said: &str) -> Option<bool> {
         let comm = self.comm.as_deref()?;

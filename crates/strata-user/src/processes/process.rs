@@ -37,12 +37,12 @@ use crate::error::{Denial, Error};
 /// Value of `SECCOMP_MODE_STRICT` in `/proc/PID/status`.
 const STRICT: &str = "1";
 
-/// The most threads whose names or seccomp modes are read; further ones are not examined.
+/// The most threads of a process whose names or seccomp modes are read.
 const THREADS_MAX: usize = 1024;
 
 /// Limit of [`children`] on the threads that it reads, and on the children of each.
 const CHILDREN_MAX: usize = 65_536;
-/// Limit on the size of a text from /proc; none that is read here is as large \[byte\].
+/// Limit on the size of a text that is read from /proc, larger than all that occur \[byte\].
 const PROC_BYTES_MAX: u64 = 1 << 20;
 
 /// Contents of `/proc/PID/status`.
@@ -173,8 +173,8 @@ pub fn children(pid: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Returns why the kernel protects a process that our user has started from us: it belongs to another user, or is not
-/// dumpable. `None` if no reason is visible.
+/// Returns why the kernel protects a process, which our user has started, from this program: it belongs to another
+/// user, or is not dumpable. `None` if no reason is visible.
 #[must_use]
 pub fn protection(pid: u32) -> Option<Denial> {
     let ours = geteuid().as_raw();
@@ -241,7 +241,7 @@ const WRITERS_PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Writers {
     pid: u32,
     since: Instant,
-    /// Threads by their ids, with the CPU time that each had used at that moment \[ns\].
+    /// The ids of the threads, with the CPU time that each had used at the beginning \[ns\].
     threads: Vec<(u32, u64)>,
 }
 
@@ -291,11 +291,11 @@ impl Writers {
     }
 }
 
-/// Ways to hold a process' identity.
+/// The way in which a process's identity is held.
 #[derive(Clone, Debug)]
 enum Hold {
     Pidfd(Arc<OwnedFd>),
-    /// The process has no pidfd: the kernel is too old (before 5.3), or does not allow it.
+    /// By the process id only: there is no pidfd, since the kernel is too old (before 5.3), or does not allow it.
     Number,
     /// The process has ended; the memory that it shared remains.
     Ended,
@@ -304,13 +304,14 @@ enum Hold {
 /// A process whose number cannot pass to another process unnoticed.
 ///
 /// Use it in this order: hold the process, read about it by its number, then ask
-/// [`has_its_number`](Self::has_its_number). Only what was read between the two is certainly about this process.
+/// [`has_its_number`](Self::has_its_number). Only facts that were read between the two calls are certainly about
+/// this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub pid: u32,
     hold: Hold,
-    /// True if the kernel named the process of the descriptor, so that it is not that of a later process with the
-    /// number.
+    /// True if the kernel passed the pidfd itself, so that it cannot belong to a later process with the same
+    /// process id.
     is_named: bool,
 }
 
@@ -341,8 +342,9 @@ impl Process {
         Process { pid, hold: Hold::Ended, is_named: false }
     }
 
-    /// Returns the process if it began before `time_ns` (`CLOCK_MONOTONIC`) by the kernel's word, or if the kernel has
-    /// named it and it was reaped since. Otherwise returns an ended process, which had the number before.
+    /// Returns the process if the kernel reports that it began before `time_ns` (`CLOCK_MONOTONIC`), or if it was
+    /// held by the kernel's own pidfd and has ended since. Otherwise a later process has the id, and an ended process
+    /// is returned.
     ///
     /// # Errors
     /// [`Error::Descriptors`], [`Error::System`].
@@ -369,8 +371,8 @@ impl Process {
         }
     }
 
-    /// Returns true if `started_ns`, the start that the process claims, is in the future. False for a process in
-    /// another time namespace, whose clock cannot be compared.
+    /// Returns whether the start time that the process claims, `started_ns`, is in the future. False for a
+    /// process in another time namespace, whose clock cannot be compared.
     pub fn begins_in_the_future(&self, started_ns: u64, now_ns: u64) -> bool {
         started_ns > now_ns.saturating_add(TOLERANCE_NS)
             && same_time_namespace(self.pid)
@@ -502,7 +504,7 @@ fn owner_of_descriptors(pid: u32) -> Option<u32> {
     fs::metadata(format!("/proc/{pid}/fd")).ok().map(|metadata| metadata.uid())
 }
 
-/// Replaces control characters by `?`.
+/// Replaces control characters in a text by `?`.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

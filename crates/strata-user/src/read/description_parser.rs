@@ -10,7 +10,7 @@ use strata_model::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// The description lies outside of the memory for descriptions.
+    /// The description lies outside of the part of the memory that is for descriptions.
     #[error("its description is bytes {begin} to {end}; {limit} are there")]
     Outside {
         /// Offset of the first byte.
@@ -34,7 +34,7 @@ pub enum DescriptionError {
         /// Offset after its last byte.
         end: u64,
     },
-    /// The tracepoint was given too many ids, one after the other.
+    /// The process has assigned too many ids to the tracepoint, one after the other.
     #[error("its id in this session has changed to {id}; the limit is {limit} ids")]
     TooManyIds {
         id: u32,
@@ -142,7 +142,7 @@ impl Description {
     }
 }
 
-/// Beginning of a description: level and names.
+/// The beginning of a tracepoint's description: level and names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heading<'a> {
     pub level: u8,

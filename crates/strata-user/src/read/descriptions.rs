@@ -13,7 +13,7 @@ use crate::read::description_parser::{Description, DescriptionError, Heading};
 use crate::read::tracepoint_states::Snapshot;
 use crate::users::quotas::Share;
 
-/// Memory that a tracepoint takes in this program besides its text \[byte\].
+/// Memory that a tracepoint takes in this program in addition to its description's text \[byte\].
 const OVERHEAD_BYTES: u64 = 64;
 
 /// A tracepoint whose description was read.
@@ -28,9 +28,9 @@ struct KnownTracepoint {
 #[derive(Debug)]
 pub(crate) struct Described {
     known: Vec<KnownTracepoint>,
-    /// Ranges of bytes that belong to a tracepoint: the end by the begin.
+    /// Ranges of bytes that belong to tracepoints: the end of each range, by its begin.
     owned: BTreeMap<u32, u32>,
-    /// Share of the process' user in this program's memory.
+    /// The part of its user's quota of this program's memory that the process takes.
     share: Share,
 }
 
@@ -45,8 +45,9 @@ impl Described {
         self.known.len() as u32
     }
 
-    /// Adds the new tracepoints of a snapshot, and compares the others with what was read before. `nr_now` is the number
-    /// of tracepoints in the memory at a moment after the snapshot: another thread may have learned from a later one.
+    /// Adds the new tracepoints of a snapshot, and compares the others with what was read before. `nr_now` is the
+    /// number of tracepoints in the memory at a moment after the snapshot: another thread may have added tracepoints
+    /// of a later snapshot.
     ///
     /// # Errors
     /// [`Error::Description`], [`Error::Value`]: the descriptions contradict each other, or have changed.

@@ -14,7 +14,7 @@ const IDS_MAX: u8 = 2;
 /// The number of ids in a session that no honest process reaches, since it has at most `NR_STATES` tracepoints.
 const ID_LIMIT: u32 = IDS_MAX as u32 * user::NR_STATES;
 
-/// The event record ids that were read so far.
+/// The ids of event records that a process has assigned to its tracepoints, as read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     /// Index of the tracepoint for each id.

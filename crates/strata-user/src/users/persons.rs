@@ -23,7 +23,7 @@ struct UserRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Person(u32),
-    /// The ids belong to containers: each block of [`BLOCK`] ids counts as one person.
+    /// The owner is root, and the ids belong to containers: each block of [`BLOCK`] ids counts as one person.
     Blocks,
 }
 

@@ -33,8 +33,9 @@ fn ledger() -> MutexGuard<'static, BTreeMap<u32, HeldByUser>> {
     LEDGER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the most processes of this user, given the number of files that this program may have open, and of recorded
-/// processes of others. Each user gets at most half of the remainder, so that another user always gets some.
+/// Returns the most processes of this user, from the number of files that this program may have open and the number
+/// of recorded processes of other users. Each user gets at most half of the remainder, so that something is left for
+/// others.
 fn processes_max(uid: u32, ours: u32, files_max: u64, of_others: u64) -> u64 {
     match uid == ours {
         true => PROCESSES_MAX,
@@ -42,7 +43,8 @@ fn processes_max(uid: u32, ours: u32, files_max: u64, of_others: u64) -> u64 {
     }
 }
 
-/// Returns the most memory for one user, given that of all others \[byte\].
+/// Returns the most memory for the descriptions of one user's processes \[byte\]. `of_others`: the memory for those
+/// of all other users.
 fn bytes_max(of_others: u64) -> u64 {
     USER_BYTES_MAX.min(BYTES_MAX.saturating_sub(of_others) / 2)
 }

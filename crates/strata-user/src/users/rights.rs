@@ -20,8 +20,8 @@ impl User {
     }
 }
 
-/// Gives this thread the rights of another user while it exists: the user and group for files, and no capabilities.
-/// Other users get no access to this thread, since its other ids stay.
+/// Gives this thread the rights of another user as long as this value exists: that user and group for files, and no
+/// capabilities. The thread's other ids stay, so that the user gets no access to it.
 pub(crate) struct ActingFor {
     before: CapabilitySets,
     uid: u32,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{lsetxattr, XattrFlags};
 
-/// Attribute that holds the list, in the kernel's format `POSIX_ACL_XATTR_VERSION`.
+/// File attribute that holds an access list, in the kernel's format `POSIX_ACL_XATTR_VERSION`.
 const NAME: &str = "system.posix_acl_access";
 const VERSION: u32 = 2;
 
@@ -26,7 +26,7 @@ const ALL: u16 = 6;
 /// The most users in one list; the kernel's limit on an attribute would allow eight times as many.
 pub(crate) const USERS_MAX: usize = 1024;
 
-/// Users who may connect.
+/// The users who may connect to a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access<'a> {
     AllBut(&'a BTreeSet<u32>),

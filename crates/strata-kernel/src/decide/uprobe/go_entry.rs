@@ -14,8 +14,8 @@ pub(crate) fn has_stack_arguments(map: &CodeMap<'_>, start: u64) -> bool {
     })
 }
 
-/// Returns the instruction after the check for the stack's end, with which most Go functions begin; `None` if there is
-/// no such check. Once the stack has grown, the check runs a second time. Up to that instruction, arguments stay where
+/// Returns the instruction after the check for the stack's end, with which most Go functions begin; `None` if there
+/// is no such check. The check may run twice, so a probe is better placed after it. Until then, arguments stay where
 /// they were.
 pub(crate) fn behind_stack_check(map: &CodeMap<'_>, start: u64) -> Option<u64> {
     const LOOKED_AT: usize = 8;

@@ -7,8 +7,8 @@ use iced_x86::{
 };
 use std::ops::Range;
 
-/// Decodes the instruction at `address`, all of which must be within `piece`; `None` if there is none that a program
-/// executes.
+/// Decodes the instruction at `address`, which must lie completely within `piece`. Returns `None` if the bytes are
+/// no instruction of ordinary programs.
 pub(crate) fn decode(map: &CodeMap<'_>, piece: &Range<u64>, address: u64) -> Option<Instruction> {
     let bytes = map.bytes(piece)?;
     let bytes = bytes.get(usize::try_from(address.checked_sub(piece.start)?).ok()?..)?;
@@ -17,8 +17,8 @@ pub(crate) fn decode(map: &CodeMap<'_>, piece: &Range<u64>, address: u64) -> Opt
     is_known.then_some(instruction)
 }
 
-/// Returns whether the instruction is `jmp *pointer(%rip)`, by which functions of other files are called, and never a
-/// `switch`.
+/// Returns whether the instruction is `jmp *pointer(%rip)`. Compilers use that form to call functions of other files,
+/// never for a `switch`.
 pub(crate) fn is_by_pointer(instruction: &Instruction) -> bool {
     instruction.op0_kind() == OpKind::Memory
         && instruction.memory_base() == Register::RIP

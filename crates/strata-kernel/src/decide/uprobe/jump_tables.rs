@@ -29,7 +29,7 @@ pub(crate) struct JumpTable {
 }
 
 impl JumpTable {
-    /// Returns the table whose address an instruction has, if it has one.
+    /// Returns the jump table whose address the instruction computes; `None` if it computes none.
     pub(crate) fn of(instruction: &Instruction) -> Option<JumpTable> {
         if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() {
             let address = instruction.ip_rel_memory_address();

@@ -32,8 +32,8 @@ pub(crate) struct LoadedFile {
     pub(crate) path: PathBuf,
 }
 
-/// Returns the files that these processes have loaded under the name `path`, other than the file that is there now.
-/// Each file is returned once.
+/// Returns files that these processes have loaded under the name `path` and that have been replaced by another file
+/// since. Each file is returned once.
 pub(crate) fn loaded_instead(path: &Path, pids: &[u32]) -> Vec<LoadedFile> {
     let present = fs::metadata(path).ok();
     let (name, asked) = (path.to_owned(), pids.to_vec());

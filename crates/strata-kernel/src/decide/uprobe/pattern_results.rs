@@ -7,22 +7,22 @@ const REASONS: usize = 6;
 /// The most names that are listed for one reason.
 const NAMES: usize = 3;
 
-/// The result of trying all names that match a pattern.
+/// The result of trying to probe all functions whose names match a pattern.
 #[derive(Debug, Default)]
 pub(crate) struct Fit {
-    /// Number of names that are recorded.
+    /// Number of names whose functions are recorded.
     fitting: u64,
-    /// The names that are left out, by reason.
+    /// The names whose functions cannot be recorded, by reason.
     left_out: Vec<(String, Vec<String>)>,
 }
 
 impl Fit {
-    /// Counts a name that is recorded.
+    /// Counts a name whose function is recorded.
     pub(crate) fn fits(&mut self) {
         self.fitting += 1;
     }
 
-    /// Adds a name that is left out.
+    /// Adds a name whose function cannot be recorded, with the reason.
     pub(crate) fn leave_out(&mut self, name: &str, why: &str) {
         match self.left_out.iter_mut().find(|(known, _)| known == why) {
             Some((_, names)) => names.push(name.to_owned()),
@@ -30,7 +30,7 @@ impl Fit {
         }
     }
 
-    /// Returns a remark on the names that are left out, if there are any.
+    /// Returns a remark on the names whose functions cannot be recorded; `None` if there are none.
     ///
     /// # Errors
     /// No name can be recorded.

@@ -10,7 +10,7 @@ pub(crate) fn here() -> &'static Registers {
     arch::here_or_any().registers
 }
 
-/// Returns the part of a record that has a function's return address, where the function returns.
+/// Returns the part of a record for a function's return address, read at the moment when the function returns.
 pub(crate) fn return_address() -> Part {
     let part = |kind, offset| Part { kind, offset, bytes: 8, ..Part::default() };
     here().link.map_or_else(|| part(MEMORY, here().sp), |link| part(REGISTER, link))

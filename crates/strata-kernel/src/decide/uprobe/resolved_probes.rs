@@ -7,6 +7,6 @@ use crate::decide::event::KernelEvent;
 pub struct Probes {
     /// The events. Events with the same name have the same fields: they are one event in several places.
     pub events: Vec<KernelEvent>,
-    /// Messages on what is not recorded, and why.
+    /// Messages about parts of the probes that are not recorded, with the reasons.
     pub remarks: Vec<String>,
 }

@@ -8,9 +8,9 @@ use crate::decide::uprobe::spec::ProbeSpec;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Requested probes, by their text, each with its result. A probe is resolved when it is requested for the first time:
-/// it keeps that file, whatever the file's name leads to later, and those event names until it is not requested any
-/// more.
+/// Requested probes, by their text, each with its result. A probe is resolved when it is requested for the first
+/// time: it keeps its file, even if the name later belongs to another file, and its event names, until it is no
+/// longer requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownProbes {
     probes: HashMap<String, Arc<Probes>>,
@@ -20,8 +20,8 @@ pub struct KnownProbes {
 }
 
 impl KnownProbes {
-    /// Creates the probes of a session that records these processes, or any if there are none: files that they have
-    /// loaded under the name of a probe's file are probed as well.
+    /// Creates an empty list of probes for a session that records these processes, or all if there are none. Other
+    /// files that these processes have loaded under a probe's file name are probed as well.
     #[must_use]
     pub fn of_processes(pids: &[u32]) -> KnownProbes {
         KnownProbes { pids: pids.to_vec(), ..KnownProbes::default() }
@@ -48,7 +48,7 @@ impl KnownProbes {
         self.ask_as(text, text)
     }
 
-    /// Resolves the probe `text` as a person has written it, in `typed`: an error quotes that.
+    /// Resolves the probe `text` as a person has written it, in `typed`: an error quotes `typed`.
     ///
     /// # Errors
     /// As for [`KnownProbes::ask`].

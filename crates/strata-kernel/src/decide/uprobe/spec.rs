@@ -22,7 +22,7 @@ pub(crate) struct ProbeSpec<'a> {
     pub(crate) target: ProbeTarget<'a>,
 }
 
-/// The probed thing within the file.
+/// The places that one `--probe` means within its file.
 #[derive(Debug)]
 pub(crate) enum ProbeTarget<'a> {
     Function { place: FunctionPlace<'a>, arguments: Vec<ProbeArgument<'a>>, is_return: bool },

@@ -15,8 +15,8 @@ use std::ops::Range;
 pub(crate) enum OutsideCode {
     /// The code jumps back into the function, so it is a part of it.
     ComesBack,
-    /// The code returns or continues elsewhere, and never jumps back. Whether it is a part of the function or not, the
-    /// function has been left.
+    /// The code returns or jumps to a third place, and never jumps back. Jumping to this code leaves the function,
+    /// whether or not it is a part of it.
     Leaves,
     /// The code ends in calls of functions that do not return.
     Ends,
@@ -30,13 +30,15 @@ pub(crate) struct OwnCode<'e> {
 }
 
 impl OwnCode<'_> {
-    /// Returns whether the address is within the function, after its begin: only the function itself jumps there.
+    /// Returns whether the address is within the function but not its begin. Only the function itself jumps to such
+    /// an address.
     fn has_behind_begin(&self, address: u64) -> bool {
         address != self.start && self.pieces.iter().any(|piece| piece.contains(&address))
     }
 }
 
-/// Examines the code of the entry of `.eh_frame` at `range`, from address `to` on.
+/// Examines the behaviour of code outside of the function from address `to` on. `range`: the range of the code's
+/// entry in `.eh_frame`.
 pub(crate) fn look(
     map: &CodeMap<'_>,
     range: &Range<u64>,
@@ -84,7 +86,8 @@ pub(crate) fn look(
     }
 }
 
-/// Returns the part whose code contains `address`: a known part, or a new one that has no name either.
+/// Returns the range of the part whose code contains `address`. That is a known part, or one without a name, which is
+/// added to `parts`.
 fn part_of(map: &CodeMap<'_>, parts: &mut Vec<Range<u64>>, address: u64) -> Option<Range<u64>> {
     if let Some(known) = parts.iter().find(|part| part.contains(&address)) {
         return Some(known.clone());

@@ -51,7 +51,7 @@ impl BtfType<'_> {
     }
 }
 
-/// Returns the size of the data after a type's integers \[byte\]; `None` for an unknown kind.
+/// Returns the size of the data that follow a type's three integers \[byte\]; `None` for an unknown kind.
 fn behind_bytes(of: u32, length: usize) -> Option<usize> {
     Some(match of {
         kind::INT | kind::VAR | kind::DECL_TAG => 4,

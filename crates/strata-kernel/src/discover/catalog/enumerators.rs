@@ -7,14 +7,15 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::ffi::OsStr;
 use std::sync::OnceLock;
 
-/// Returns the value of this kernel's enumerator with that name; `None` if there is none, or if there are two with
-/// different values.
+/// Returns the value of the C enumerator `name` in this kernel. `None` if no enumerator has the name, or if two
+/// with different values have it.
 pub(super) fn value(name: &str) -> Option<i128> {
     static ALL: OnceLock<HashMap<Box<str>, Option<i128>>> = OnceLock::new();
     ALL.get_or_init(read).get(name).copied().flatten()
 }
 
-/// Reads all enumerators. Returns none if the kernel has no BTF.
+/// Reads the values of all enumerators from the kernel's BTF; `None` for a name with several values. Empty if the
+/// kernel has no BTF.
 fn read() -> HashMap<Box<str>, Option<i128>> {
     let mut all = HashMap::new();
     let Ok(btf) = Btf::from_vmlinux() else { return all };

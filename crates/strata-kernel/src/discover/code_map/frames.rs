@@ -15,11 +15,11 @@ const AUGMENTATION_MAX: usize = 16;
 pub(crate) struct Frame {
     /// The code's addresses.
     pub(crate) range: Range<u64>,
-    /// True if exceptions may continue in code of this range to which no jump leads.
+    /// True if the code may have handlers of exceptions, to which no jump leads.
     pub(crate) has_handlers: bool,
 }
 
-/// The common data of one kind of entries (a CIE).
+/// The data that several entries of the unwind tables share (a CIE).
 #[derive(Clone, Copy)]
 struct Common {
     /// The encoding of addresses, `DW_EH_PE_*`.

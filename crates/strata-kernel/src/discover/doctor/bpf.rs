@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// A program that does nothing: `r0 = 0; exit`.
+/// A BPF program that does nothing: `r0 = 0; exit`.
 const NOTHING: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
 
 /// One attempt to use a feature of the kernel.
@@ -100,7 +100,8 @@ fn finding(attempt: &Attempt) -> Finding {
     }
 }
 
-/// Converts a result of libbpf's probes: 1 yes, 0 no, negative: errno.
+/// Converts an answer of libbpf about a feature to a result: 1 means that the feature exists, 0 that it does not,
+/// negative values are errors.
 fn answer_of(answer: i32) -> io::Result<()> {
     match answer {
         1.. => Ok(()),
@@ -109,7 +110,7 @@ fn answer_of(answer: i32) -> io::Result<()> {
     }
 }
 
-/// Converts a result of libbpf: closes the new descriptor, or returns the error.
+/// Converts a result of libbpf: closes the new descriptor `fd`; for a negative number, returns the error.
 fn closed(fd: i32) -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));

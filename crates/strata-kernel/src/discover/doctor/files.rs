@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Oldest kernel for which the programs are made: major, minor.
+/// Oldest kernel on which the BPF programs run: major and minor version.
 const OLDEST: (u32, u32) = (5, 15);
 
 const WITHOUT: &str = "user space can be recorded without it";

@@ -64,7 +64,7 @@ fn rseq() -> Finding {
     Finding::good(WHAT, "available")
 }
 
-/// Checks whether sealed memory files exist, in which processes get their buffers.
+/// Checks whether the kernel supports sealed memory files (memfd), which hold the buffers of programs.
 fn memory_files() -> Finding {
     const WHAT: &str = "files in memory";
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

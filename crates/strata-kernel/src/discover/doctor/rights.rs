@@ -12,7 +12,7 @@ pub(super) fn findings(machine: &ExaminedMachine<'_>) -> Vec<Finding> {
     all
 }
 
-/// Checks the rights to load and attach programs.
+/// Checks this process's rights to load and attach BPF programs.
 fn to_record(machine: &ExaminedMachine<'_>) -> Finding {
     const WHAT: &str = "rights";
     let missing = machine.capabilities.missing_to_record();

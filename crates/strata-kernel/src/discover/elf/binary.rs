@@ -17,7 +17,7 @@ pub struct Binary {
     path: PathBuf,
     file: Arc<File>,
     bytes: u64,
-    /// Device and inode number, which no other file has while this one is open.
+    /// Device and inode number of the file, which no other file has while this one is open.
     identity: (u64, u64),
 }
 

@@ -7,15 +7,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The most bytes that are read from one file \[byte\]. A browser with debug information has some 150 MB of symbols and
-/// names.
+/// The most bytes that are read from one ELF file \[byte\]. A browser with debug information has some 150 MB of
+/// symbols and names.
 pub(super) const BYTES_MAX: u64 = 256 << 20;
 
-/// The bytes of a file, in the form in which the `object` crate reads them.
+/// A file from which the `object` crate reads a limited number of bytes.
 pub(super) struct Bounded {
     cache: ReadCache<BinaryReader>,
     left: Cell<u64>,
-    /// Pieces that are in the cache, by offset and size \[byte\].
+    /// Pieces that were read before and are in the cache, by offset and size \[byte\].
     known: RefCell<HashSet<(u64, u64)>>,
     is_exhausted: Cell<bool>,
 }

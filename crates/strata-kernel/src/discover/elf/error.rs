@@ -40,7 +40,7 @@ pub enum ElfError {
         path: PathBuf,
         /// The unit of the limit, such as "bytes of tables".
         what: &'static str,
-        /// The most that is read.
+        /// The greatest number that is read.
         limit: u64,
     },
     /// The path is no regular file, but a folder, a device or a pipe.
@@ -181,7 +181,7 @@ pub(crate) fn list(names: &[String]) -> String {
     names.join(", ")
 }
 
-/// Formats similar names for the end of a message: `; similar: 'a', 'b'`, or nothing.
+/// Formats similar names for the end of a message: `; similar: 'a', 'b'`, or an empty text.
 pub(crate) fn similar_list(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();

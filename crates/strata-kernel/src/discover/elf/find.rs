@@ -112,8 +112,9 @@ fn cached() -> Option<Vec<(String, PathBuf)>> {
     Some(parse_cache(&std::fs::read(CACHE).ok()?))
 }
 
-/// Parses the format of glibc's `sysdeps/generic/dl-cache.h`: a header of 48 bytes, then entries of 24 bytes each:
-/// flags, name, path, 4 bytes, u64 of the CPU's abilities. Names and paths are positions counted from the header.
+/// Parses the linker's cache in the format of glibc's `sysdeps/generic/dl-cache.h`: a header of 48 bytes, then
+/// entries of 24 bytes each: flags, name, path, 4 bytes, u64 of the CPU's abilities. Names and paths are positions
+/// counted from the header.
 fn parse_cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;

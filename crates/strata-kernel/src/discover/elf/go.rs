@@ -60,7 +60,7 @@ fn number(table: &[u8], at: u64, bytes: usize) -> Option<u64> {
     Some(u64::from_le_bytes(value))
 }
 
-/// Addresses that the file has besides the table.
+/// Addresses in a Go program's file that help to read the table of functions.
 pub(crate) struct GoPlaces {
     /// Address of the symbol `runtime.text`, or the target of a relocation of the table, if one of them exists.
     pub(crate) text: Option<u64>,
@@ -79,7 +79,7 @@ pub(crate) fn module(word: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
     Some((word(MINPC)?, word(MINPC + 2)?))
 }
 
-/// Returns the offsets at which a table may begin, with the bytes from there on.
+/// Returns the offsets at which a table of Go functions may begin, each with the bytes from there on.
 pub(crate) fn tables_within(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     const ALIGNED: usize = 8;
     const TABLES: usize = 8;

@@ -37,14 +37,14 @@ pub(super) fn field(line: &str) -> Option<FormatField> {
     })
 }
 
-/// The parts of a declaration.
+/// The parts of a field's C declaration.
 struct Declared<'a> {
     name: &'a str,
     /// The type in C: the declaration without `__data_loc`, the name and the text in brackets.
     c_type: String,
     /// The text between the first brackets.
     count: Option<&'a str>,
-    /// `Some(true)` for `__rel_loc`, `Some(false)` for `__data_loc`.
+    /// `Some(true)` for a field declared with `__rel_loc`, `Some(false)` for `__data_loc`, `None` for any other.
     dynamic: Option<bool>,
 }
 
@@ -104,7 +104,8 @@ impl<'a> Declared<'a> {
         })
     }
 
-    /// Returns the size of an element of an array of `bytes` bytes \[byte\]; 1 if that is not known.
+    /// Returns the size of one element of an array \[byte\]; 1 if that is not known. `bytes`: size of the whole
+    /// array.
     fn element_bytes(&self, base: &str, count: &str, bytes: u16) -> u8 {
         let is_aggregate = ["struct ", "union "].iter().any(|word| base.starts_with(word));
         let known = match () {

@@ -7,7 +7,7 @@ use super::Enumerators;
 const DEPTH: u32 = 64;
 
 /// Returns the value of an expression of numbers, enumerators, casts and operators; `None` if the text is no such
-/// expression, or has a name that only the compiler knew.
+/// expression, or has a name whose value is not known.
 pub(super) fn value(text: &str, enumerator: Enumerators<'_>) -> Option<i128> {
     let mut parser = ExpressionParser { rest: text.trim(), depth: 0, enumerator };
     let value = parser.binary(0)?;
@@ -20,7 +20,7 @@ struct ExpressionParser<'a> {
     enumerator: Enumerators<'a>,
 }
 
-/// Operators, the weakest first; in one row, longer ones precede shorter ones.
+/// The operators of C by precedence, the weakest first. In one row, longer operators precede shorter ones.
 const OPERATORS: [&[&str]; 6] =
     [&["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"]];
 

@@ -2,7 +2,7 @@
 
 use strata_model::{Base, Flags, Label};
 
-/// Returns the value of one of the kernel's enumerators, by name.
+/// Function that returns the value of a C enumerator of the kernel by its name.
 pub type Enumerators<'a> = &'a dyn Fn(&str) -> Option<i128>;
 
 /// The kind of data that a field holds.
@@ -45,7 +45,7 @@ pub struct FormatField {
     pub shape: FieldShape,
     /// The base in which `print fmt` shows the field.
     pub base: Base,
-    /// Names that `print fmt` gives to values. The field can have each of these values, and no two are equal.
+    /// Names that `print fmt` gives to values of the field. All are values that the field can have, and all differ.
     pub labels: Vec<Label>,
     /// Set if the labels are flags.
     pub flags: Option<Flags>,

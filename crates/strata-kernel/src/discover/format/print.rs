@@ -8,7 +8,7 @@ use super::{expression, Enumerators, FieldShape, FormatField};
 use std::collections::HashMap;
 use strata_model::{limits, Base, Flags, Integer, Label};
 
-/// The parsed `print fmt` of an event.
+/// The parsed `print fmt` of an event, which says how the kernel prints each field.
 #[derive(Debug, Default)]
 pub(super) struct Print {
     shown: HashMap<String, PrintedField>,
@@ -17,7 +17,8 @@ pub(super) struct Print {
 /// The use of one field in `print fmt`.
 #[derive(Debug, Default)]
 struct PrintedField {
-    /// The conversion with which the field itself is printed, without the `%`; the first if there are several.
+    /// The conversion of printf for the field itself, without the `%`. If the field is printed several times, the
+    /// first one.
     conversion: Option<String>,
     /// True if the field is an argument of `__print_flags`.
     is_flags: bool,
@@ -25,16 +26,16 @@ struct PrintedField {
     flag_tables: Vec<LabelTable>,
     /// The text that is shown if none of the bits is set.
     zero: Option<String>,
-    /// Bits that are printed separately from `flag_tables`, with their names.
+    /// Bits that the format prints separately, outside of `flag_tables`, with their names.
     more: LabelTable,
     /// Mask of the bits that are passed to `__print_flags`; -1 for the whole field.
     bits: Option<i128>,
     /// Tables of `__print_symbolic`: pairs of a value and a name.
     tables: Vec<LabelTable>,
-    /// Size to which a cast narrows the field before it is looked up in a table \[byte\]: the labels are those of the
-    /// narrowed values.
+    /// Size to which a cast narrows the field before it is looked up in a table \[byte\]: the table's labels are for
+    /// the narrowed values.
     narrowed_to: Option<u8>,
-    /// True if a part of the field is looked up in a table: labels of its values then depend on something else.
+    /// True if only a part of the field is looked up in a table, so that the table has no names for whole values.
     is_in_parts: bool,
 }
 
@@ -141,7 +142,7 @@ impl Print {
         }
     }
 
-    /// Sets the field's base and labels.
+    /// Sets the base and the labels of `field` as the format prints that field.
     pub(super) fn apply(&self, field: &mut FormatField) {
         let Some(shown) = self.shown.get(&field.name) else { return };
         match field.shape {
@@ -196,8 +197,8 @@ impl PrintedField {
         field.flags = (!field.labels.is_empty()).then_some(Flags { low_bits: self.low_bits() });
     }
 
-    /// Returns the number of low bits that are a state rather than flags (`R` and `R+`): bits that are shown with a
-    /// name of their own if none of them is set.
+    /// Returns the number of low bits that are a state rather than flags, as in `R` and `R+`: if none of these bits
+    /// is set, the kernel prints a name for that.
     fn low_bits(&self) -> u8 {
         let Some(bits) = self.bits.filter(|_| self.zero.is_some()) else { return 0 };
         let is_low = bits > 0 && bits & (bits + 1) == 0;
@@ -206,8 +207,8 @@ impl PrintedField {
     }
 }
 
-/// Returns the entries of a table whose values the field can have. The kernel uses the first of several entries for one
-/// value, and so does this.
+/// Returns the entries of a table whose values the field can have. Of several entries for one value, the first is
+/// used, as in the kernel.
 fn labels(table: &[(i128, String)], field: &FormatField) -> Vec<Label> {
     let Ok(bytes) = u8::try_from(field.bytes) else { return Vec::new() };
     let integer = Integer { signed: field.is_signed, ..Integer::unsigned(bytes) };
@@ -264,7 +265,7 @@ fn conversions(format: &str) -> Vec<Option<String>> {
     found
 }
 
-/// A field as an argument, without anything else in it.
+/// An argument of printf that is a field and nothing else, except for casts.
 struct Plain<'a> {
     name: &'a str,
     /// Size of the smallest type to which the field is cast \[byte\].

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use strata_model::Base;
 
-/// The meaning of an argument, which decides what is recorded of it.
+/// The meaning of a system call's argument, which decides what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The value of the register itself.
@@ -34,7 +34,8 @@ pub(super) enum Meaning {
     MessageOut,
     /// The first `struct mmsghdr` that the call fills, with the message's length.
     MessagesOut,
-    /// The address in the first `struct mmsghdr`, and after the call how much of that message was sent.
+    /// An array of `struct mmsghdr`: before the call, the address in the first one; after the call, how much of that
+    /// message was sent.
     Messages(KernelStructure),
     /// The structure to which the argument points.
     Memory(StructureLayout),
@@ -42,15 +43,15 @@ pub(super) enum Meaning {
     MemoryOut(StructureLayout),
     /// A structure that the call fills, of which the wanted members are recorded after the call.
     StructureOut(KernelStructure),
-    /// An argument of futex: a number, or for some commands a pointer to a time.
+    /// An argument of futex that is a number or, for some commands, a pointer to a time.
     TimeOut(StructureLayout),
-    /// A socket option, whose length is in the next argument.
+    /// The value of a socket option; its length is in the next argument.
     Option,
-    /// A socket option that the call fills; the next argument points to its length.
+    /// The value of a socket option that the call fills in; the next argument points to its length.
     OptionOut,
-    /// Descriptors with the requested events, and after the call those that are ready.
+    /// An array of `struct pollfd`: descriptors with the requested events, and after the call those that are ready.
     Poll,
-    /// A set of descriptors, before and after the call.
+    /// A set of descriptors (`fd_set`), recorded before and after the call.
     Set,
     /// The events that an epoll call returns.
     EventsOut,
@@ -63,13 +64,13 @@ type Members = &'static [(&'static str, RegisterNumber)];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StructureLayout {
     members: Members,
-    /// The layout in programs with 32-bit pointers.
+    /// The layout of the same structure in 32-bit programs.
     narrow: Narrow,
     /// True if the calling program has 32-bit pointers.
     is_narrow: bool,
 }
 
-/// The difference of a structure's layout in a 32-bit program.
+/// The layout of a structure in a 32-bit program, compared with that in a 64-bit program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Narrow {
     /// The layout is that of a 64-bit program.
@@ -113,7 +114,7 @@ const OFFSET64: StructureLayout = fixed(&[("", LONG)]);
 const DESCRIPTOR_PAIR: StructureLayout = fixed(&[("_0", INT), ("_1", INT)]);
 /// The structure epoll_event, packed as on x86-64, for programs of 64 and of 32 bits.
 const EPOLL_EVENT: StructureLayout = fixed(&[("_events", FLAGS), ("_data", FLAGS_LONG)]);
-/// The same on machines where it is not packed.
+/// The structure epoll_event on machines where it is not packed.
 const PADDED_EPOLL_EVENT: StructureLayout =
     fixed(&[("_events", FLAGS), ("_padding", FLAGS), ("_data", FLAGS_LONG)]);
 const OPEN_HOW: StructureLayout = fixed(&[
@@ -225,8 +226,8 @@ impl Meaning {
         }
     }
 
-    /// Returns the meaning of this argument in a 32-bit program's call of that name. With `has_long_times`, structures
-    /// that are native elsewhere are laid out as in 64-bit programs.
+    /// Returns the meaning of this argument in a 32-bit program's call of that name. With `has_long_times`, times in
+    /// structures have 64 bits as in 64-bit programs.
     pub(super) fn compat(self, call: &str, has_long_times: bool) -> Meaning {
         match self {
             Meaning::Number(number) => Meaning::Number(number.narrow()),
@@ -259,7 +260,7 @@ const HEXADECIMAL_ENDS: &[&str] = &["flags", "flag", "flg"];
 /// Names of file descriptors that the kernel declares as unsigned; they are signed here, so that -1 is shown as -1.
 const DESCRIPTORS: &[&str] = &["fd", "fildes", "oldfd", "newfd"];
 
-/// Meanings of single arguments, which are given as "CALL.ARGUMENT ...".
+/// Meanings of particular arguments, each list given as "CALL.ARGUMENT CALL.ARGUMENT ...".
 const SINGLE: &[(&str, Meaning)] = &[
     (
         "acct.name setxattr.name lsetxattr.name fsetxattr.name getxattr.name lgetxattr.name \

@@ -50,10 +50,10 @@ fn program(headers: &[&str], names: &BTreeSet<&str>) -> String {
     text + "}\n"
 }
 
-/// The tools that compile a C program for a machine, and run it here.
+/// The tools that compile a C program for a machine, and run that program on this machine.
 struct Tools {
     compiler: String,
-    /// `None` if programs of that machine run here as they are.
+    /// The emulator that runs programs of that machine; `None` if they run on this machine directly.
     emulator: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Tools {
         (is_there(&tools.compiler) && tools.emulator.iter().all(is_there)).then_some(tools)
     }
 
-    /// Compiles the program. Returns what it prints, or else what the compiler says.
+    /// Compiles the program. Returns its output, or the messages of the compiler as the error.
     fn run(&self, source: &Path) -> Result<String, String> {
         let built = source.with_extension("");
         let mut compile = Command::new(&self.compiler);

@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Number of the first call whose times have 64 bits for all programs.
+/// Number of the first system call whose times have 64 bits even in 32-bit programs.
 const FIRST_WITH_LONG_TIMES: u32 = 403;
 
 /// Returns all system calls of 32-bit programs, by number. Their names are those of `asm/unistd_32.h`.
@@ -32,14 +32,14 @@ pub(super) fn table_of(machine: &'static Machine, calls: &[Syscall]) -> Vec<Sysc
     lines.filter_map(|(_, line)| syscall(machine, line?, &any)).collect()
 }
 
-/// Returns whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION). Also true if that is not known, since a
-/// container may hide it.
+/// Returns whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION). Also true if that is not known, as in a
+/// container that hides the setting.
 pub fn are_there() -> bool {
     are_there_by(Path::new("/proc/sys"))
 }
 
-/// Returns whether the kernel may run 32-bit programs. Then it has `abi/vsyscall32` in /proc/sys; otherwise not even
-/// the folder. In a container, an empty folder may be mounted over either.
+/// Returns whether the kernel may run 32-bit programs. Such kernels have `abi/vsyscall32` in `settings` (/proc/sys),
+/// others not even its folder. An empty folder, which a container may have, also counts as yes.
 pub(super) fn are_there_by(settings: &Path) -> bool {
     settings.join("abi").exists() || !settings.join("kernel").exists()
 }

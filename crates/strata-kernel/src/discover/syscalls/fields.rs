@@ -17,8 +17,8 @@ use strata_model::{
 };
 
 impl Meaning {
-    /// Returns how the register is read at the entry, if nothing but the register is recorded then. `pointer` is how a
-    /// pointer is read.
+    /// Returns how the argument's register is read at the entry; `None` if memory is recorded instead. `pointer`: how
+    /// a pointer is read.
     pub(super) fn register(self, pointer: RegisterNumber) -> Option<RegisterNumber> {
         match self {
             Meaning::Number(number) => Some(number),

@@ -2,7 +2,7 @@
 
 use strata_model::Base;
 
-/// The way in which a register is read.
+/// The type as which a register's value is read: size, sign and base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegisterNumber {
     pub(crate) bytes: u8,

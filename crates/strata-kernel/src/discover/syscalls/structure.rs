@@ -98,7 +98,7 @@ const SYSINFO: [KernelMember; 7] = [
 const COMPAT_SYSINFO: [KernelMember; 7] = halved(SYSINFO);
 const UTSNAME: [KernelMember; 3] =
     [text("_nodename", 65), text("_release", 130), text("_machine", 260)];
-/// The length of the first message.
+/// The recorded member of `struct mmsghdr`: the length of the first message.
 const MESSAGE_LENGTH: [KernelMember; 1] = [number("_len", 56, UNSIGNED)];
 const COMPAT_MESSAGE_LENGTH: [KernelMember; 1] = [number("_len", 28, UNSIGNED)];
 

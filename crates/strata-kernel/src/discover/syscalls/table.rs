@@ -8,7 +8,7 @@ use crate::arch::{self, Machine};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Returns all system calls of this machine, by number; none where kernel events cannot be recorded.
+/// Returns all system calls of this machine, by number; empty on machines whose kernel events cannot be recorded.
 pub fn table() -> &'static [Syscall] {
     static ALL: OnceLock<Vec<Syscall>> = OnceLock::new();
     ALL.get_or_init(|| arch::here().map(table_of).unwrap_or_default())

@@ -12,7 +12,7 @@ pub(super) struct SyscallLine {
     pub(super) args: Vec<(&'static str, &'static str)>,
 }
 
-/// The names of the values of one argument, or of several arguments that have the same ones.
+/// The names of values, for all arguments that have these values.
 pub(super) struct Values {
     /// Arguments that have these values: the system call and the argument's name.
     pub(super) of: Vec<(&'static str, &'static str)>,
@@ -30,14 +30,16 @@ pub(super) fn lines(
         .map(|line| (line, parse_line(line)))
 }
 
-/// A line of a table. Its arguments are in the line itself, or are those of a call in another table.
+/// A line of a table of system calls. It has the arguments itself, or refers to a call of the same name in another
+/// table.
 #[derive(Debug)]
 pub(super) enum CallLine {
     Own(SyscallLine),
     As { number: u32, name: &'static str, call: &'static str },
 }
 
-/// Parses all lines except comments and blank ones; `None` stands for a malformed line.
+/// Parses all lines except comments and blank ones, each with or without arguments; `None` stands for a malformed
+/// line.
 pub(super) fn own_or_named(
     text: &'static str,
 ) -> impl Iterator<Item = (&'static str, Option<CallLine>)> {
@@ -77,7 +79,7 @@ fn parse_argument(argument: &'static str) -> Option<(&'static str, &'static str)
 
 /// Parses all paragraphs of values; `None` stands for a malformed one.
 ///
-/// `others` has the values that a machine has for some names; one of `None` has no such name there.
+/// `others`: names whose value differs on a machine; `None` if that machine does not have the name.
 pub(super) fn values(
     text: &'static str,
     others: &'static [(&'static str, Option<i64>)],

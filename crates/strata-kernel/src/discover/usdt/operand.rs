@@ -55,9 +55,9 @@ pub struct UsdtOperand {
     place: OperandPlace,
 }
 
-/// The way in which symbols in a file's operands are resolved.
+/// The addresses by which symbols in the operands of a file's probes are resolved.
 pub struct OperandSymbols<'a> {
-    /// Returns the address of a symbol.
+    /// Function that returns the address of a symbol.
     pub find: &'a dyn Fn(&str) -> Option<u64>,
     /// True if addresses in the file are those in the running program.
     pub is_fixed: bool,
@@ -65,13 +65,13 @@ pub struct OperandSymbols<'a> {
     pub at: u64,
 }
 
-/// Reason why an argument is not recorded.
+/// The reason why an argument of a USDT probe is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OperandError {
-    /// The operand has no `SIZE@`.
+    /// The operand does not begin with `SIZE@`.
     #[error("its size is not said")]
     NoSize,
-    /// The size is not one that can be recorded.
+    /// The size in the operand is not 1, 2, 4 or 8 bytes.
     #[error("its size is '{0}', and 1, 2, 4 and 8 bytes can be recorded")]
     Size(String),
     /// The register is unknown, or cannot be recorded.
@@ -92,8 +92,8 @@ pub enum OperandError {
         /// The argument's size, from the `SIZE@` of its operand \[byte\].
         wanted: u8,
     },
-    /// The operand has a symbol with a register, as in `global(%rax)`, and the program is loaded at an address that is
-    /// not known.
+    /// The operand combines a symbol with a register, as in `global(%rax)`, in a program whose load address is not
+    /// known.
     #[error("an address made of a symbol and a register is known only when the program runs")]
     Moved,
     /// The index register or the scale is not possible, as in `(%rax,%rbx,3)` and `(%rax,%rsp)`.
@@ -102,13 +102,13 @@ pub enum OperandError {
     /// The operand is relative to a segment: `%fs:8`.
     #[error("thread-local memory cannot be recorded")]
     Segment,
-    /// The operand is relative to the instruction: `16(%rip)`.
+    /// The operand is relative to the instruction pointer: `16(%rip)`.
     #[error("an address relative to %rip without a symbol says not to which instruction")]
     Rip,
     /// The symbol is not in the file, or there are several.
     #[error("the symbol {0} is not found in the file")]
     Symbol(String),
-    /// The address is known only when the program runs.
+    /// The operand's address is known only when the program runs.
     #[error("it is the address of {0}, known only when the program runs")]
     Address(String),
     /// The operand is not understood.
@@ -117,7 +117,7 @@ pub enum OperandError {
 }
 
 impl OperandClass {
-    /// Returns the name of the type, as `--probe` has it.
+    /// Returns the name that the type has in the syntax of `--probe`.
     pub fn name(self) -> &'static str {
         match self {
             OperandClass::Integer { bytes: 1, signed: true } => "s8",
@@ -167,7 +167,7 @@ impl UsdtOperand {
         Ok(UsdtOperand { class: class(size)?, place })
     }
 
-    /// Returns the part of a record by which a program records the operand.
+    /// Returns the description by which a BPF program reads the operand for a record.
     ///
     /// # Errors
     /// The reason why the operand cannot be recorded.

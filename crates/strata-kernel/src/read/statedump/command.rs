@@ -11,8 +11,8 @@ use std::path::Path;
 /// O_CLOEXEC of open(), which the kernel shows among the flags of a descriptor.
 const CLOSE_ON_EXEC: u32 = 0o2_000_000;
 
-/// State of a command when its program begins: its name, working folder and descriptors. Its first records are written
-/// before anybody can read its state in /proc.
+/// State of a command when its program begins: its name, working folder and descriptors. It is predicted, since the
+/// first records are written before its state can be read from /proc.
 #[derive(Debug, Default)]
 pub struct CommandState {
     at_ns: u64,
@@ -21,8 +21,8 @@ pub struct CommandState {
 
 impl CommandState {
     /// Predicts the state of a child of this process that executes `program` and is started after `now_ns`
-    /// (CLOCK_MONOTONIC). It inherits descriptors without close-on-exec, and those in `keep_open`. `None` if there is
-    /// no /proc.
+    /// (CLOCK_MONOTONIC). The child inherits descriptors without close-on-exec, and those in `keep_open`. `None` if
+    /// there is no /proc.
     #[must_use]
     pub fn of_child(program: &OsStr, keep_open: &[RawFd], now_ns: u64) -> Option<CommandState> {
         let own = std::process::id();
@@ -63,7 +63,7 @@ impl CommandState {
         self.at_ns
     }
 
-    /// Returns the state in the form of a dumped process.
+    /// Returns the state in the form that processes have in a state dump.
     #[must_use]
     pub fn process(&self) -> &DumpedProcess {
         &self.process

@@ -9,7 +9,7 @@ use strata_model::{Array, Base, Element, EventClass, Field, FieldClass, FieldOrd
 /// Size of a thread's name, with its NUL (`TASK_COMM_LEN`) \[byte\].
 pub const NAME_BYTES: usize = 16;
 
-/// Properties that all records of a dump have in common.
+/// Properties that all records of a state dump have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpStamp<'c> {
     /// Time of CLOCK_MONOTONIC at which /proc was read \[ns\].
@@ -24,10 +24,10 @@ pub struct DumpStamp<'c> {
     pub is_later: bool,
 }
 
-/// Id in the header that announces a full header: id and whole time follow.
+/// Id in a record's header which means that the full id and time follow.
 const EXTENDED: u16 = u16::MAX;
 
-/// The kinds of records. The id of a kind's class is `first_id` plus the kind's number.
+/// The kinds of records in a state dump. The id of a kind's class is `first_id` plus the kind's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum DumpRecordKind {
@@ -206,7 +206,7 @@ pub fn event_classes(first_id: u32) -> Vec<EventClass> {
     KINDS.iter().enumerate().map(|(at, (name, fields))| class(at, name, fields)).collect()
 }
 
-/// A record that is being encoded, field by field.
+/// A record of a state dump that is being encoded, field by field.
 pub(crate) struct DumpRecord<'o>(&'o mut Vec<u8>);
 
 impl<'o> DumpRecord<'o> {

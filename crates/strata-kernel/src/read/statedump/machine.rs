@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-/// The most items of each kind that are read.
+/// The most items of each kind, such as interrupts or mounts, that are read.
 const MANY: usize = 1 << 16;
 
 /// A CPU as /proc/cpuinfo describes it.
@@ -22,7 +22,7 @@ pub struct CpuInfo {
     pub(super) cores: u16,
 }
 
-/// State that belongs to no process.
+/// State of the machine that belongs to no process, for a state dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineState {
     /// Interrupts: number, chip, and devices.

@@ -48,7 +48,8 @@ pub struct DumpedProcess {
     pub(super) group: Vec<u8>,
     /// Id of the control group, as in the context `cgroup_id`; 0 if the group cannot be seen from here.
     pub(super) group_id: u64,
-    /// `NAMESPACE/NAME` of the pod of Kubernetes for which the group is; empty if it is for none, or nobody says the name.
+    /// `NAMESPACE/NAME` of the Kubernetes pod to which the control group belongs; empty if it belongs to none, or the
+    /// name is not found.
     pub(super) pod: String,
 }
 
@@ -116,9 +117,8 @@ impl DumpedProcess {
         (self.pid, &self.maps)
     }
 
-    /// Removes the states of threads that began at `ticks` (as [`ticks_since_boot`] counts) or later. Their records
-    /// have the time at which the dump began, but /proc was read later: by then, recorded events may have changed the
-    /// states.
+    /// Removes the states of threads that began at `ticks` (as [`ticks_since_boot`] counts) or later. /proc was read
+    /// after the time that the dump's records have, and recorded events may have changed these states meanwhile.
     pub fn forget_states_since(&mut self, ticks: u64) {
         for thread in self.threads.iter_mut().filter(|thread| thread.start_ticks >= ticks) {
             (thread.status, thread.letter) = (ThreadStatus::Unnamed, b'?');
@@ -126,7 +126,7 @@ impl DumpedProcess {
         }
     }
 
-    /// Keeps only the mapped code for which `is_said` is true.
+    /// Keeps only the mapped code for which `is_said` returns true, and removes the rest.
     pub fn retain_code(&mut self, is_said: &dyn Fn(&CodeMapping) -> bool) {
         self.maps.retain(is_said);
     }
@@ -136,8 +136,7 @@ impl DumpedProcess {
         DumpedProcess { pid, maps, ..DumpedProcess::default() }
     }
 
-    /// Converts all numbers to those of the kernel's events, for a namespace at this depth below the machine's first;
-    /// `None` if the process is gone.
+    /// Converts all process ids to those of the kernel's events. `None` if the process has ended.
     #[must_use]
     pub fn renumbered(
         mut self,
@@ -215,7 +214,7 @@ pub(crate) fn namespace_of(folder: &Path) -> u32 {
     number.unwrap_or(0)
 }
 
-/// Returns the numbers in the line with this label in the file `status`.
+/// Returns the numbers in the line `label` of the process's file `status`.
 fn numbers_inside(folder: &Path, label: &str) -> Vec<i32> {
     // The name in it may be no text.
     let text = fs::read(folder.join("status")).unwrap_or_default();

@@ -92,7 +92,7 @@ pub(super) fn open_files(folder: &Path) -> Vec<OpenFile> {
     all
 }
 
-/// Returns the code that the process has mapped.
+/// Returns the mappings of code in the process whose /proc folder is `folder`.
 pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<CodeMapping> {
     let text = fs::read(folder.join("maps")).unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').filter_map(mapping).take(MAPS_MAX);
@@ -116,8 +116,8 @@ pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<CodeMapping> {
         .collect()
 }
 
-/// Returns the build id of mapped code. The kernel's link to the file is used if this process has the right to;
-/// otherwise the file's name as the process sees it.
+/// Returns the build id of mapped code. The file is opened by the kernel's link to it if this process has the
+/// right to, otherwise by its name in the process's view.
 fn build_id_of(folder: &Path, device: &str, found: &CodeMapping) -> Option<String> {
     let exact = folder.join(format!("map_files/{:x}-{:x}", found.start, found.end));
     let which = Which { device: None, inode: found.inode };

@@ -25,13 +25,13 @@ use super::*;
 /// Result of comparing all tracepoints with the rules.
 struct Sweep {
     snapshot: Snapshot,
-    /// Tracepoints that were not enabled before.
+    /// Tracepoints that the comparison has enabled.
     on: Vec<u32>,
-    /// Tracepoints that are not enabled any more.
+    /// Tracepoints that the comparison has disabled.
     off: Vec<u32>,
 }
 
-/// Part of a session in a process that differs from a request.
+/// The difference between a session in a process and the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Differs {
     /// The session is as requested.
@@ -64,15 +64,16 @@ impl AppSession {
         self.learn().map(drop)
     }
 
-    /// Waits a limited time until the code that [`change`](Self::change) wanted patched is patched.
+    /// Waits a limited time until the code is patched that [`change`](Self::change) began to patch.
     pub fn finish_change(&mut self) {
         self.finish_start();
         let restored = self.restored(true);
         self.problems.extend(restored.and_then(Result::err));
     }
 
-    /// Makes a session that will replace this one, with another filter, which cannot change in place. No tracepoint is
-    /// enabled in it until [`hand_over`](Self::hand_over). If it is given up before, it leaves nothing in the process.
+    /// Makes a session that will replace this one, with another filter, since a session's filter cannot change. The
+    /// new session has no enabled tracepoint until [`hand_over`](Self::hand_over). A session that is given up
+    /// before that leaves nothing in the process.
     ///
     /// # Errors
     /// As of [`start_soon`](Self::start_soon); this session is unchanged.
@@ -83,8 +84,8 @@ impl AppSession {
     }
 
     /// Disables every tracepoint here and enables it in `to`, a [`successor`](Self::successor) by the same `spec`, in
-    /// one operation each, so that each event is recorded in one of the two sessions. Threads that have just looked
-    /// still write here: do not stop this session until it [`is_quiet`](Self::is_quiet).
+    /// one operation each, so that each event is recorded in one of the two sessions. Threads that read the state
+    /// just before still write to this session: do not stop it until it [`is_quiet`](Self::is_quiet).
     ///
     /// # Errors
     /// The process' memory is damaged; nothing more can be read from it.
@@ -110,8 +111,8 @@ impl AppSession {
         to.learn().map(drop)
     }
 
-    /// Returns true if every thread that may have looked before [`hand_over`](Self::hand_over) has written its record.
-    /// If that cannot be found out, returns true after some time.
+    /// Returns true if no thread can still be writing a record that it began before [`hand_over`](Self::hand_over).
+    /// If that is not known, returns true after some time.
     pub fn is_quiet(&mut self) -> bool {
         let is_alive = self.app.is_alive();
         self.writers.as_mut().is_none_or(|writers| !is_alive || writers.are_done())
@@ -153,7 +154,7 @@ impl AppSession {
         }
     }
 
-    /// Writes the rules to the place that is not in force, and puts them into force.
+    /// Writes the rules to the one of two places that is not in force, and then puts that place into force.
     fn put_rules(&self, spec: &SessionSpec) -> Result<(), Error> {
         let rules = spec.rules.as_str().as_bytes();
         let held = self.u32(offset_of!(user::Session, rules_version));
@@ -229,7 +230,7 @@ impl AppSession {
         Ok(())
     }
 
-    /// Returns true if the rules select this tracepoint; `None` if its description was not read yet.
+    /// Returns whether the rules select this tracepoint; `None` if its description was not read yet.
     pub(super) fn selects(&self, index: u32, spec: &SessionSpec) -> Option<bool> {
         let described = self.app.described();
         described.heading(index).map(|it| match (it.provider, it.name) {

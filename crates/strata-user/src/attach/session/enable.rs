@@ -17,7 +17,7 @@ pub(super) fn enabled(app: &Application, index: u32) -> &AtomicU32 {
     app.memory().u32(state(index) + offset_of!(user::State, enabled))
 }
 
-/// Returns the sites of these tracepoints that the tracer patches itself.
+/// Returns the code sites of these tracepoints that the tracer, and not the process, has to patch.
 pub(super) fn patches(
     app: &Application,
     snapshot: &Snapshot,
@@ -32,8 +32,8 @@ pub(super) fn patches(
         .collect()
 }
 
-/// Disables all tracepoints for a slot: clears the bits, then begins to restore the sites of tracepoints that are
-/// disabled for all sessions, and of those in `off`.
+/// Disables all tracepoints for a session slot: clears their bits, then begins to restore the code sites of
+/// tracepoints that no session uses any longer, and of those in `off`.
 pub(super) fn switch_off(
     app: &Application,
     slot: u32,

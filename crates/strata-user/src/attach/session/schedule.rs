@@ -10,7 +10,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Work that was done `now`, and is due again after `pause`.
+    /// Creates the value for work that was done at the time `now`, and is due again after `pause`.
     pub(super) fn after(now: Instant, pause: Duration) -> Due {
         Due { since: now, pause }
     }

@@ -15,7 +15,7 @@ use crate::attach::shared_memory::{
 use crate::error::Error;
 
 /// Chooses the start position of a session's channel. Different generations have different positions, so that a late
-/// writer of a former session in the same memory does not find the position that it expects.
+/// writer of a former session in the same memory finds another position than it expects, and writes nothing.
 pub(super) fn start_position(generation: u64, attr: &Attr) -> u64 {
     let buffer = attr.subbuf_bytes.saturating_mul(attr.nr_subbufs);
     // Below 2^62, so that positions never wrap.
@@ -52,8 +52,8 @@ impl SlotCopy {
         Ok(all)
     }
 
-    /// Returns the range of the session's channel, `[begin, end)`; `None` if it does not lie within the memory, in
-    /// whole pages.
+    /// Returns the range of the session's channel in the shared memory, `[begin, end)`; `None` if it does not lie
+    /// within the memory, in whole pages.
     pub(super) fn place(&self, size: u64) -> Option<(u64, u64)> {
         let end = self.offset.checked_add(self.bytes)?;
         let inside = self.offset >= user::CHANNELS_OFFSET.into() && end <= size;
@@ -143,8 +143,8 @@ pub(super) fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> R
     forgotten.and(punched)
 }
 
-/// Returns the bit set of slots that the process must check: bit s is set before slot s is claimed, and cleared before
-/// it is free.
+/// Returns the bit set of slots that the process must check. Bit s is set before slot s is claimed, and cleared
+/// before slot s is freed.
 fn claimed(memory: &ProgramMemory) -> &AtomicU32 {
     memory.u32(offset_of!(user::Control, claimed_sessions))
 }

@@ -29,7 +29,7 @@ const NEW: &str = ".new";
 /// Age at which a name with [`NEW`] counts as a leftover of a tracer that was killed.
 pub(super) const NEW_AGE: Duration = Duration::from_secs(60);
 
-/// The most names that are tried for a socket.
+/// The most file names that are tried for a new socket.
 const NAMES_MAX: u32 = 128;
 
 /// Makes the folder, or checks that nobody else can write to it.
@@ -88,7 +88,7 @@ pub fn listening_folder() -> Result<PathBuf, Error> {
     }
 }
 
-/// Returns the folder if [`prepare`] would accept or could create it.
+/// Returns `folder` if [`prepare`] would accept or could create it; otherwise the error.
 fn could_prepare(folder: PathBuf) -> Result<PathBuf, Error> {
     if fs::symlink_metadata(&folder).is_ok() {
         return check(&folder).map(|()| folder);
@@ -113,7 +113,8 @@ pub(super) fn room() -> u64 {
 
 /// Listens on a new socket in this folder, which all users may write to who may announce themselves. The socket is
 /// first bound to a name with [`NEW`], `before` is called with that path, then the socket listens, and gets its final
-/// name. So it never has a final name without listening: another tracer that starts would remove it.
+/// name. A socket with a final name therefore always listens; another tracer that starts would remove one that does
+/// not.
 pub(super) fn listen_in(
     folder: &Path,
     before: impl FnOnce(&Path),
@@ -160,8 +161,8 @@ fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Returns the first of our names with this end that `take` finds free. A tracer may have several sockets, and a
-/// process in another PID namespace may have our number.
+/// Returns the first file name for this process, with the ending `end`, that `take` finds free. A tracer may
+/// have several sockets, and a process in another PID namespace may have our number.
 fn first_free(
     folder: &Path,
     end: &str,

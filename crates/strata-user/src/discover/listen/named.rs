@@ -25,7 +25,7 @@ pub(super) struct NamedSocket {
     /// Connections that were accepted since the queue was last empty.
     in_a_row: u64,
     strangers: u32,
-    /// True if the socket accepts the connections that exist, and none after them.
+    /// True if the socket accepts only connections that exist already.
     ends: bool,
 }
 
@@ -85,8 +85,8 @@ impl NamedSocket {
         }
     }
 
-    /// Counts a stranger whose connection was refused. Returns true if there were so many that the socket is to be
-    /// given up.
+    /// Counts a refused connection of a process that does not belong to the command. Returns true if there were so
+    /// many that the socket is to be given up.
     pub(super) fn turned_away(&mut self) -> bool {
         self.strangers = self.strangers.saturating_add(1);
         self.strangers >= STRANGERS_MAX
