@@ -39,9 +39,9 @@ pub struct Stamp {
 pub struct ClockText {
     style: ClockStyle,
     zone: TimeZone,
-    /// The second that `text` shows, if `text` is not empty.
+    /// The second of the time that `text` shows, if `text` is not empty.
     second: i64,
-    /// The text of a second with nine digits for the nanoseconds, and then a delta of less than a second.
+    /// The text of a time: its second, nine digits for the nanoseconds, and then a delta of less than a second.
     text: Vec<u8>,
     /// A copy of `text` for times from `fine` on, whose last four digits are to be replaced. It is valid if `is_fine`
     /// is set.
@@ -52,7 +52,7 @@ pub struct ClockText {
     digits: usize,
     /// The place of the delta in `text`.
     delta: usize,
-    /// The bytes before and after every time.
+    /// The fixed bytes to write before and after every time.
     around: (&'static [u8], &'static [u8]),
 }
 
@@ -174,14 +174,14 @@ impl ClockText {
         out.extend_from_slice(self.around.1);
     }
 
-    /// Writes a time that has no date, as the clock's value.
+    /// Writes the clock's value, for a time without a known date.
     pub fn write_cycles(&self, out: &mut impl TextSink, cycles: u64) {
         out.extend_from_slice(self.around.0);
         padded(out, cycles, 20);
         out.extend_from_slice(self.around.1);
     }
 
-    /// Makes the text of a new second.
+    /// Rebuilds the text for a new second.
     fn begin(&mut self, second: i64) {
         self.second = second;
         self.text.clear();

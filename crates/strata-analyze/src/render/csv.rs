@@ -13,7 +13,7 @@ use super::number;
 use super::part_json::part_fields;
 use super::plan::LazyTable;
 
-/// The selected columns.
+/// The selected columns of a CSV table, with the sources of their values.
 #[derive(Debug)]
 pub struct CsvColumns {
     items: Option<Vec<String>>,
@@ -30,7 +30,7 @@ enum CsvCell {
     /// The name of the thread.
     ThreadName,
     Field(FieldRef),
-    /// A whole part of the record, as JSON.
+    /// A whole part of the record, such as the payload, as JSON.
     Part(RecordPart, ShownPart),
     /// A compound member of a part, as JSON.
     Member(RecordPart, ShownPart, BytesAround),
@@ -183,7 +183,7 @@ impl CsvCell {
     }
 }
 
-/// Writes the labels of an enumeration, or else the number.
+/// Writes an integer: its labels if the field is an enumeration that has some, otherwise the number.
 fn integer(out: &mut Vec<u8>, field: &FieldInfo, value: i128, write: impl FnOnce(&mut Vec<u8>)) {
     if let Some(mut flags) = field.flags_of(value) {
         joined(out, &mut flags);

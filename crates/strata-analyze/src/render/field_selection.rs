@@ -7,7 +7,7 @@ use strata_model::schema::{FieldClass, Integer, Length, Location, Schema, Scope,
 
 use crate::stack_copy;
 
-/// A part of an event record, as lists of fields name it.
+/// A part of an event record that lists of fields can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordPart {
     Packet,
@@ -107,7 +107,7 @@ fn has_path(structure: &Structure, path: &str) -> bool {
     })
 }
 
-/// Says whether a field is shown, and which of the fields in it are.
+/// The choice whether a field is shown, and which fields within it are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownField {
     /// True if the field is shown.
@@ -193,7 +193,7 @@ impl ShownField {
     }
 }
 
-/// Returns true if any node within is shown.
+/// Returns whether any field within a field is shown.
 fn nodes_shown(inner: &ShownInner) -> bool {
     match inner {
         ShownInner::Members(members) => members.iter().any(|node| node.shown),
@@ -224,7 +224,7 @@ fn is_for_reader(integer: &Integer) -> bool {
     integer.role.is_some() || integer.clock.is_some()
 }
 
-/// Says whether a part of a record is shown, and which of its fields are.
+/// The choice whether a part of a record is shown, and which of its fields are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShownPart {
     /// The part is not shown, not even as empty braces.
@@ -236,8 +236,8 @@ pub enum ShownPart {
 }
 
 impl ShownPart {
-    /// Returns the choice for a part that has this structure, if it has one. The copy of a program's stack is thousands of
-    /// numbers, and shown only to those who name it.
+    /// Returns the choice for a part that has this structure, if it has one. A copy of a program's stack, which has
+    /// thousands of numbers, is shown only if the user names it.
     pub fn of(
         structure: Option<&Structure>,
         part: RecordPart,
@@ -314,7 +314,7 @@ impl ShownPart {
     }
 }
 
-/// Passes the fields that are shown on to another visitor.
+/// A visitor that passes only the chosen fields on to another visitor.
 pub struct Masked<'n, 'v, V> {
     visitor: &'v mut V,
     /// The path of nodes to the present field, each with its next member or option.

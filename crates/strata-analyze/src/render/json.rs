@@ -77,7 +77,8 @@ impl<'a> JsonFields<'a> {
     }
 }
 
-/// Writes a floating-point number so that it is read back unchanged. A value that JSON has no number for is a string.
+/// Writes a floating-point number so that it is read back unchanged. A value such as infinity, for which JSON has no
+/// number, becomes a string.
 fn real(out: &mut Vec<u8>, value: f64) {
     let special = match value {
         value if value.is_nan() => "\"NaN\"",

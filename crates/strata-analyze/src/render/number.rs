@@ -107,8 +107,8 @@ pub fn nine_digits(value: u32) -> [u8; 9] {
     [b'0' + first as u8, a, b, c, d, e, f, g, h]
 }
 
-/// Writes an integer in a base other than ten. A negative value is shown as the two's complement of `bits` bits,
-/// rounded up to whole digits; 0 stands for 64 bits.
+/// Writes an integer in a base other than ten. A negative value is shown in two's complement with `bits` bits,
+/// rounded up to whole digits. `bits` 0 stands for 64.
 pub fn in_base(out: &mut impl TextSink, base: Base, value: u64, bits: u8, is_signed: bool) {
     let bits = if bits == 0 || bits > 64 { 64 } else { u32::from(bits) };
     let (digit_bits, lead): (u32, &[u8]) = match base {
@@ -205,7 +205,7 @@ fn rounded(value: f64) -> Option<(u32, i32)> {
     }
 }
 
-/// The remainder that is cut off, compared with a half.
+/// The part of a number that rounding cuts off, compared with a half.
 #[derive(Clone, Copy)]
 enum Rest {
     Less,

@@ -16,8 +16,8 @@ use crate::debug_info::{KernelFunctions, SourceOptions};
 pub struct Options {
     /// Text, JSON or CSV.
     pub format: Format,
-    /// The style of times; `None` for the format's own: `Time` in text, nanoseconds and `Iso` in JSON, `Seconds` in
-    /// CSV.
+    /// The style of times; `None` for the default of the format: `Time` in text, nanoseconds and `Iso` in JSON,
+    /// `Seconds` in CSV.
     pub clock: Option<ClockStyle>,
     /// The time zone of times of day.
     pub zone: TimeZone,
@@ -39,8 +39,8 @@ pub struct Options {
     pub functions: Option<KernelFunctions>,
     /// The names of threads, to be shown with records that name their thread.
     pub thread_names: Option<Arc<ThreadNames>>,
-    /// The accuracy of the machines' clocks, if records of uncertain order are to be marked. One thread then renders
-    /// the whole trace.
+    /// The accuracy of the machines' clocks; `None` unless records of uncertain order are to be marked. One thread
+    /// then renders the whole trace.
     pub clocks: Option<Arc<Clocks>>,
     /// True to show state dumps as well, in the short format.
     pub all: bool,

@@ -11,7 +11,7 @@ use super::options::Options;
 use super::threads::thread_of;
 use super::value::{Colours, Leads};
 
-/// Values by a small number, each of which is made at its first use.
+/// A table of values by small numbers. Each value is computed at its first use.
 #[derive(Debug)]
 pub struct LazyTable<T>(Vec<Option<T>>);
 
@@ -62,12 +62,13 @@ impl PartPlan {
 /// The plan for rendering the records of a class.
 #[derive(Debug)]
 pub struct ClassPlan {
-    /// The text before the event: in text format `host:process:(vpid) name: `, else the recorder.
+    /// The text before the event: in text format `host:process:(vpid) name: `, in others the same facts as members or
+    /// columns.
     pub head: TextPiece,
     /// The event's name, for JSON and CSV.
     pub name: Vec<u8>,
     pub parts: [(RecordPart, PartPlan); 3],
-    /// The field that has the thread, if names of threads are shown.
+    /// The field with the id of the thread, if names of threads are shown.
     thread: Option<(RecordPart, FieldRef)>,
 }
 
@@ -106,7 +107,7 @@ impl ClassPlan {
         names.of(event, tid)
     }
 
-    /// Returns the part that has the field with the thread; the common one if there is no such field.
+    /// Returns the part of the record with the id of the thread; the common context if no field has it.
     pub fn thread_part(&self) -> RecordPart {
         self.thread.as_ref().map_or(RecordPart::Common, |(part, _)| *part)
     }

@@ -16,10 +16,11 @@ use super::field_selection::scope;
 
 /// The size of a stream's part that one worker reads at once \[byte\].
 const PART_BYTES: u64 = 4 << 20;
-/// The most names and changes of names that are kept; some 100 bytes each.
+/// The most names and changes of names that are kept; each takes some 100 bytes.
 const NAMES_MAX: usize = 1 << 20;
 
-/// The events that contain a thread's name, each with its field of the number and its field of the name.
+/// The events that contain a thread's name, each with the name of its field for the thread's id, and of that for the
+/// name.
 const TOLD: [(&str, &str, &str); 10] = [
     ("strata:thread_name", "tid", "name"),
     ("lttng_statedump_process_state", "tid", "name"),
@@ -43,7 +44,7 @@ struct NamedFrom {
 /// The names of a trace's threads, by their numbers.
 type OfTrace = HashMap<i64, Vec<NamedFrom>>;
 
-/// The names of the threads of traces, over time.
+/// The names that the threads of traces had over time.
 #[derive(Debug, Default)]
 pub struct ThreadNames {
     /// The names of each trace's threads, by [`strata_ctf::read::Trace::index`].

@@ -25,7 +25,7 @@ pub enum When {
     End(i64),
 }
 
-/// The error for a text that is not a point in time, or not one of this trace.
+/// The error for a text that is not a point in time, or that does not fit the trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhenError {
     /// The text is in none of the known forms.

@@ -8,7 +8,7 @@ use strata_ctf::read::{Event, Reader};
 use strata_model::EnvValue;
 use strata_timeline::Sources;
 
-/// The accuracy of the clocks of traces.
+/// The accuracy of the times in traces of several machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clocks {
     /// For each stream, its machine and the greatest error of its times \[ns\].
@@ -45,7 +45,7 @@ impl Clocks {
     }
 }
 
-/// Checks the order of records, which must come in the order of time, from the first one on.
+/// Finds records whose order is uncertain. All records must be passed, in the order of time.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeOrder {
     clocks: Arc<Clocks>,

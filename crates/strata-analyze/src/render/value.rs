@@ -33,7 +33,8 @@ impl Colours {
     };
 }
 
-/// The texts before the values of a part's members: `{ name = ` before the first, `, name = ` before others.
+/// The texts that precede the values of a structure's members: `{ name = ` before the first, `, name = ` before
+/// others.
 #[derive(Clone, Debug, Default)]
 pub struct Leads(Vec<TextPiece>);
 
@@ -52,7 +53,7 @@ impl Leads {
 pub struct ValueWriter<'a, const COLOUR: bool> {
     out: &'a mut Lines,
     leads: &'a Leads,
-    /// The number of each array's next element.
+    /// For each open array, the index of its next element.
     elements: &'a mut Vec<u64>,
     /// The index of the part's next member.
     member: usize,

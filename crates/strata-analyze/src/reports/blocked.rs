@@ -37,18 +37,19 @@ use super::threads::{ended_by, join_waits, wait, Wait, Waited};
 use strata_report::Label;
 use strata_report::Times;
 
-/// The most rows that are distinguished while the trace is read. Further waits are counted without their objects.
+/// The most rows of the report while the trace is read. Waits beyond the limit are counted without their objects.
 const ROWS_MAX: usize = 1 << 15;
 /// The most threads of a row that are distinguished.
 const THREADS_MAX: usize = 1 << 10;
-/// The multiple of the median length above which a wait is unusual.
+/// A wait is unusual if it is longer than this many times the median.
 const FAR: u64 = 10;
-/// The divisor of a row's total time: the quotient weighs as much as the longest single wait.
+/// The divisor of a row's total time, for comparing it with the longest single wait: the greater of the two decides
+/// the row's place.
 const TOTAL_PART: u64 = 16;
-/// The divisor for a wait that may be one for work.
+/// The divisor by which a wait counts less if it may be a wait for work.
 const PERHAPS_WORK: u64 = 16;
-/// The divisor for a wait that may be one for work, if its threads spend most of their blocked time in it: then it
-/// mostly is.
+/// The divisor for a wait that very likely is a wait for work, because its threads spend most of their blocked
+/// time in it.
 const MOSTLY_WORK: u64 = 256;
 
 /// Threads of language runtimes that stop all other threads of their program: the begin of their name, and the reason.
@@ -63,7 +64,8 @@ const RUNTIMES: [(&str, &str); 8] = [
     ("SGen worker", "garbage collection of Mono"),
 ];
 
-/// Returns the reason for which a runtime's thread of this name stops the others, if it is such a thread.
+/// Returns the reason why a thread of this name stops the others of its program; `None` if it is no such thread of a
+/// language runtime.
 #[must_use]
 pub fn runtime_of(thread: &str) -> Option<&'static str> {
     RUNTIMES.iter().find_map(|(begin, what)| thread.starts_with(begin).then_some(*what))
@@ -72,7 +74,7 @@ pub fn runtime_of(thread: &str) -> Option<&'static str> {
 /// The kind of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WaitKind {
-    /// A wait for work, which something outside the program or a timer ends.
+    /// A wait for work. It is ended from outside of the program, or by a timer.
     Work,
     /// A wait for a mutex.
     Mutex,
@@ -115,7 +117,7 @@ impl WaitKind {
     }
 }
 
-/// The waits of a program in one system call for one object.
+/// A row: the waits of a program in one system call for one object.
 #[derive(Clone, Debug, Default)]
 pub struct Blocked {
     /// The process that waited; without a number if several processes of one name did.
@@ -181,7 +183,7 @@ impl BlockedReport {
     }
 }
 
-/// The waits for work, by call.
+/// The waits for work, summed up by system call.
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
     /// The number of threads that waited for work.
@@ -204,7 +206,7 @@ pub struct BlockedReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct RowKey {
     process: ThreadId,
-    /// The thread, for sleeps only. Whether other threads wait for it is known only at the end.
+    /// The thread, for sleeps only: whether other threads wait for a sleeping thread is known only at the end.
     thread: Option<ThreadId>,
     kind: WaitKind,
     reason: Reason,
@@ -226,7 +228,7 @@ struct FoundRow {
     row: Blocked,
     processes: HashSet<ThreadId>,
     waits: Vec<Wait>,
-    /// The total time of the threads that spend most of their blocked time in this wait \[ns\].
+    /// The time in this wait of threads that spend most of their blocked time in it \[ns\].
     usual: u64,
 }
 
@@ -243,12 +245,12 @@ struct PendingWait {
     is_by_signal: bool,
 }
 
-/// What the end of each system call looks at, of its thread.
+/// Facts about a thread that are needed when one of its system calls ends.
 #[derive(Clone, Copy, Debug, Default)]
 struct ThreadNotes {
     /// True if the thread receives work from outside. Other threads wait while it sleeps.
     serves: bool,
-    /// True if the thread has read from a socket, and has not written to one since.
+    /// True if the thread has read from a socket and has not written to any socket since.
     is_asked: bool,
     /// True if a wait of the thread is among the pending ones.
     has_waited: bool,
@@ -260,7 +262,7 @@ pub struct BlockedCounter {
     range: TimeRange,
     pending: HashMap<ThreadId, PendingWait, Mix>,
     rows: HashMap<RowKey, RowSum, Mix>,
-    /// What is known of each thread, by [`ThreadId::index`].
+    /// Facts about each thread, by [`ThreadId::index`].
     threads: Vec<ThreadNotes>,
     idle: HashMap<(ThreadId, Option<CallId>), u64, Mix>,
     /// The total time for which each thread was blocked \[ns\].
@@ -283,7 +285,7 @@ impl BlockedCounter {
         }
     }
 
-    /// Returns what is known of a thread, for changes.
+    /// Returns the facts about a thread, for changing them.
     #[inline]
     fn notes(&mut self, thread: ThreadId) -> &mut ThreadNotes {
         let at = thread.index();
@@ -547,8 +549,8 @@ fn kind_of(world: &World, reason: &Reason, waker: Waker, is_mutex: bool) -> Wait
     }
 }
 
-/// Returns true if a thread that polls this object waits for an answer. A wait that timed out was for no answer, except
-/// by UDP, where the thread is known to have asked for one, as resolvers of DNS do.
+/// Returns true if a thread that polls this object waits for an answer. A wait that timed out was not for an answer,
+/// except on UDP sockets to which the thread had sent a request, as resolvers of DNS do.
 fn waits_for_answer(world: &World, object: Object, is_timer: bool) -> bool {
     let is_udp = |name| world.names.bytes(name).starts_with(b"udp");
     let is_asked = match object {
@@ -578,7 +580,7 @@ const FOR_SIGNALS: [&str; 5] =
 /// System calls that wait for a child to end, or to execute a program.
 const FOR_CHILDREN: [&str; 6] = ["wait4", "waitid", "waitpid", "vfork", "clone", "clone3"];
 
-/// Returns the kind of a wait in a read that no disk has ended.
+/// Returns the kind of a wait in a system call that reads, if no disk has ended the wait.
 fn read_kind(world: &World, object: Object, is_timer: bool, is_network: bool) -> WaitKind {
     let Object::File(name) = object else {
         return if is_timer || is_network { WaitKind::Work } else { WaitKind::Thread };

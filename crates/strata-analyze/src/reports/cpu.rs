@@ -15,7 +15,7 @@ use strata_report::Label;
 /// The most cells of all rows together \[8 bytes\]. Threads beyond the limit have sums and no columns.
 const CELLS_MAX: usize = 1 << 22;
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has all threads of a process.
@@ -108,7 +108,7 @@ pub struct Cpu {
     pub busy: u64,
     /// Time in which the CPU was idle \[ns\].
     pub idle: u64,
-    /// The time for which the trace does not say what the CPU did \[ns\].
+    /// The time for which it is not known from the trace what the CPU did \[ns\].
     pub unknown: u64,
     /// The number of switches to another thread.
     pub switches: u64,

@@ -6,14 +6,14 @@ use strata_ctf::read::{Event, EventClass, FieldRef, Scope, TimeRange};
 use strata_report::Times;
 use strata_timeline::{Observer, ThreadId, World};
 
-/// The state in a record of `cpu_idle` by which a CPU leaves its idle state: -1 in 32 bits.
+/// The value of the field `state` in `cpu_idle` by which a CPU leaves its idle state: -1 in 32 bits.
 const LEAVES: i64 = 0xffff_ffff;
 /// The most combinations of CPU and state or frequency.
 const ROWS_MAX: usize = 1 << 14;
 /// The most CPUs.
 const CPUS_MAX: usize = 1 << 13;
 
-/// What a row is about.
+/// The idle state or frequency that a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Power {
     /// An idle state, by the kernel's number.
@@ -117,8 +117,8 @@ impl PowerCounter {
         }
     }
 
-    /// Returns the rows, by machine, CPU and state or frequency. `end` is the time at which the traces end: until then
-    /// frequencies stay as they are.
+    /// Returns the rows, by machine, CPU and state or frequency. `end` is the time at which the traces end: the last
+    /// frequency of each CPU is valid until then.
     #[must_use]
     pub fn finish(mut self, world: &World, end: i64) -> Vec<PowerRow> {
         for (key, (from, khz)) in std::mem::take(&mut self.frequencies) {

@@ -20,8 +20,8 @@ use strata_report::{Histogram, Times};
 
 /// The number of standard errors by which means must differ for a change to be reported.
 pub const SIGMAS: f64 = 4.0;
-/// The threshold of the scaled Kolmogorov-Smirnov statistic at the same significance: sqrt(-ln(p / 2) / 2) for p =
-/// 6.3e-5.
+/// The threshold of the scaled Kolmogorov-Smirnov statistic at the significance that [`SIGMAS`] has: sqrt(-ln(p /
+/// 2) / 2) for p = 6.3e-5.
 const SCALED_DISTANCE: f64 = 2.276;
 /// The least number of values on each side for which a comparison has a result.
 pub const FEW: u64 = 10;
@@ -67,7 +67,7 @@ pub type Measured = HashMap<Subject, Times>;
 pub enum Verdict {
     Slower,
     Faster,
-    /// The difference may be chance, or is less than the user asked for.
+    /// The difference may be chance, or is below the limit that the user has set.
     Same,
     /// One trace has fewer than [`FEW`] values.
     Few,
@@ -99,7 +99,7 @@ pub struct Change {
     pub before: Times,
     pub after: Times,
     pub verdict: Verdict,
-    /// True if the medians decided, because outliers hide in the means what most values do.
+    /// True if the verdict is based on the medians, since outliers distort the means.
     pub is_by_median: bool,
     /// The difference of the means in standard errors; positive: the second trace is slower.
     pub sigmas: f64,
@@ -120,7 +120,8 @@ impl Change {
         &self.after
     }
 
-    /// Returns the value of each trace that decided, its mean or its median \[ns\]; `None` without values.
+    /// Returns the typical time in each trace, on which the verdict is based: the mean or the median \[ns\]. `None`
+    /// without values.
     #[must_use]
     pub fn typical(&self) -> (Option<f64>, Option<f64>) {
         let of = |times: &Times| match self.is_by_median {
@@ -151,7 +152,7 @@ impl Change {
     }
 }
 
-/// Compares all measurements of two traces. `least` is the least change to report, as a part of the first value: 0.1 is
+/// Compares all measurements of two traces. `least`: the least change to report, relative to the first trace; 0.1 is
 /// 10 %. The changes that cost or save most come first.
 #[must_use]
 pub fn compare(mut before: Measured, after: Measured, least: f64) -> Vec<Change> {

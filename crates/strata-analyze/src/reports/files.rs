@@ -15,7 +15,7 @@ use super::program_groups::{Common, Programs};
 use strata_report::Label;
 use strata_report::Times;
 
-/// The most rows that are kept; some 1 KiB each.
+/// The most rows that are kept; each takes some 1 KiB.
 const ROWS_MAX: usize = 1 << 15;
 
 /// [`Row::kind`] of requests to a disk.
@@ -23,7 +23,7 @@ pub const DISK: &str = "disk";
 /// [`Row::kind`] of objects whose device is not known.
 pub const UNKNOWN: &str = "unknown";
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has one file of one process.
@@ -54,15 +54,15 @@ impl By {
     }
 }
 
-/// Calls on one file or on several.
+/// A row: system calls on one file or on several.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The process; empty if rows are about all processes.
     pub label: Label,
     /// The file's path or the socket's address; empty where rows are by process.
     pub name: String,
-    /// `file`, `socket`, `pipe`, `nameless`, or `descriptor` if the trace does not say what the descriptor was opened
-    /// for. By device: `disk`, `socket`, `pipe`, `nameless`, `unknown`.
+    /// The kind of object: `file`, `socket`, `pipe`, `nameless`, or `descriptor` if it is not known what the
+    /// descriptor was opened for. By device: `disk`, `socket`, `pipe`, `nameless`, `unknown`.
     pub kind: &'static str,
     /// Calls that returned an error.
     pub errors: u64,
@@ -72,7 +72,7 @@ pub struct Row {
     pub read: u64,
     /// Bytes written to the file.
     pub written: u64,
-    /// The number of calls that moved an unknown number of bytes.
+    /// The number of calls of which it is not known how many bytes they read or wrote.
     pub unsaid: u64,
     /// The number and lengths of all calls.
     pub times: Times,
@@ -321,7 +321,8 @@ fn count(row: &mut Row, world: &World, call: &Call, sides: &[CallSide]) {
     }
 }
 
-/// Returns the kind and the name of an object; both are empty if the object is not one that a descriptor stands for.
+/// Returns the kind and the name of an object; both are empty if the object is none of those to which descriptors
+/// refer.
 pub fn name_of(world: &World, object: Object) -> (&'static str, String) {
     match object {
         Object::File(name) => {
@@ -350,8 +351,8 @@ fn of_address(world: &World, object: Object) -> Object {
     }
 }
 
-/// Returns the kind and the device of a file, as far as the trace has them. The disk is unknown: a path does not say
-/// it.
+/// Returns the kind and the device of a file, as far as the trace has them. The disk of a file stays unknown, since
+/// it does not follow from the path.
 fn device_of(world: &World, object: Object) -> (&'static str, String) {
     let (kind, name) = name_of(world, object);
     match kind {

@@ -16,8 +16,8 @@ use super::wakings::{EndedWait, EndedWaits};
 use crate::debug_info::Source;
 use strata_report::Label;
 
-/// The most stacks, and pairs of class and process, that are distinguished. Further stacks of a process are counted as
-/// one, further pairs without their process.
+/// The most stacks that are counted separately. Further stacks of a process are counted as one, further pairs without
+/// their process.
 const STACKS_MAX: usize = 1 << 18;
 /// The most bytes of all stacks as text. A frame counts with its name and [`FRAME_BYTES`].
 const BYTES_MAX: usize = 128 << 20;
@@ -25,14 +25,15 @@ const FRAME_BYTES: usize = 4;
 /// The most threads for which the times of nested spans are kept.
 const THREADS_MAX: usize = 1 << 16;
 
-/// The measure by which a stack weighs.
+/// The measure that is summed up for each call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weigh {
     /// The number of records with the stack.
     Records,
     /// The time for which a thread was blocked after it left its CPU with the stack \[ns\].
     OffCpu,
-    /// The same, by that stack and the one with which another thread or an interrupt ended the wait \[ns\].
+    /// The same time \[ns\], by that stack together with the one at which another thread or an interrupt ended the
+    /// wait.
     OffWake,
     /// The time in a span, without the time in spans nested in it \[ns\].
     Spans,
@@ -62,7 +63,7 @@ pub struct Flame {
     pub events: Vec<(String, u64)>,
     /// The number of records whose stack has no address. They are counted as well.
     pub empty: u64,
-    /// The number of spans that are not of one known thread. They are not counted.
+    /// The number of spans that are not counted, because they do not belong to one known thread.
     pub elsewhere: u64,
     /// The number of records whose stacks were beyond the limit, and are counted in one stack of their process.
     pub left_out: u64,
@@ -106,7 +107,7 @@ struct Woken {
     process: Option<FrameId>,
 }
 
-/// The counts [`Flame::elsewhere`] and [`Flame::left_out`] of one process.
+/// The values that one process adds to [`Flame::elsewhere`] and [`Flame::left_out`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Aside {
     elsewhere: u64,
@@ -119,7 +120,7 @@ pub struct FlameMaker {
     range: TimeRange,
     weigh: Weigh,
     frames: Frames,
-    /// The places of call stacks in each class' records, by the class' index.
+    /// The places of call stacks in the records of each class.
     classes: StackClasses,
     /// The weight of each stack. The key's flag separates samples from other records.
     stacks: HashMap<(bool, Stack), u64>,
@@ -132,8 +133,8 @@ pub struct FlameMaker {
     has_samples: bool,
     /// The number of records, and of those without an address, by class and process. Beyond the limit, by class only.
     counts: HashMap<(usize, Option<ThreadId>), (u64, u64)>,
-    /// Number of records that have no row, by process: their stacks are beyond the limit, or their spans have no thread.
-    /// The key `None` has those of unknown processes and of processes beyond the limit.
+    /// The number of records of each process that are not in the profile: their stacks are beyond the limit, or their
+    /// spans have no thread. The key `None` has those of unknown processes and of processes beyond the limit.
     aside: HashMap<Option<ThreadId>, Aside>,
     /// The most stacks that are distinguished, by default [`STACKS_MAX`].
     most: usize,
@@ -189,7 +190,8 @@ impl FlameMaker {
         *known = known.saturating_add(weight);
     }
 
-    /// Adds a wait: its stack, and behind it the waker's from the innermost frame on, which ends in the waker's process.
+    /// Adds a wait with its stack, followed by the waker's stack from the innermost frame on, which ends with the
+    /// name of the waker's process.
     fn add_woken(&mut self, wait: EndedWait<Woken>) {
         let Woken { stack: (process, frames), nanos, waker, process: by } = wait.what;
         let is_thread = matches!(wait.waker, Waker::Thread { .. });

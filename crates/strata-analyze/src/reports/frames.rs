@@ -15,7 +15,7 @@ use crate::stack_copy;
 const DEPTH_MAX: usize = 512;
 /// The most frames that are distinguished. Further frames are [`OTHERS`].
 const FRAMES_MAX: usize = 1 << 20;
-/// The name of the first frame, which all frames share that are too many.
+/// The name of the first frame, which stands for all frames beyond the limit.
 pub const OTHERS: &str = "[others]";
 /// The most bytes of all frames' names together.
 const BYTES_MAX: usize = 64 << 20;
@@ -31,7 +31,7 @@ const SHORT: [usize; 3] = [4, 1, 4];
 /// A frame, by its number in [`Frames`].
 pub type FrameId = u32;
 
-/// Names of frames, and the frames of addresses.
+/// The table of all frames, with their names and the addresses to which they belong.
 #[derive(Debug)]
 pub struct Frames {
     names: Vec<Rc<str>>,
@@ -40,14 +40,14 @@ pub struct Frames {
     bytes: usize,
     source: Source,
     version: u64,
-    /// By process, address, and whether that is a return address: code without a name is called by the address itself.
+    /// The frames of addresses, by process, address, and whether it is a return address.
     known: HashMap<(i64, u64, bool), FrameId>,
     /// The functions that are inlined at addresses, the innermost first. Addresses without such functions are absent.
     inlined: HashMap<(i64, u64), Box<[FrameId]>>,
 }
 
 impl Frames {
-    /// Returns a table of no frame but `[others]`; `source` finds the names of further ones.
+    /// Creates a table with the frame `[others]` only. `source` finds the names of further frames.
     #[must_use]
     pub fn new(source: Source) -> Frames {
         let mut frames = Frames {
@@ -63,7 +63,7 @@ impl Frames {
         frames
     }
 
-    /// Takes from a record which objects a process has loaded. All records must be passed.
+    /// Learns from a record which programs and libraries a process has loaded. All records must be passed.
     pub fn learn(&mut self, event: &Event<'_>) {
         self.source.learn(event);
         if self.source.version() != self.version {
@@ -72,7 +72,7 @@ impl Frames {
         }
     }
 
-    /// Forgets which frames addresses have; the frames themselves stay.
+    /// Forgets which frames belong to which addresses; the frames themselves stay.
     fn forget(&mut self) {
         self.known.clear();
         self.inlined.clear();
@@ -121,7 +121,7 @@ impl Frames {
         at.and_then(|at| self.names.get(at)).map_or_else(|| "".into(), Rc::clone)
     }
 
-    /// Returns the frame at an address of a process. `is_caller` says that `address` is a return address.
+    /// Returns the frame at an address of a process. `is_caller`: true if `address` is a return address.
     pub fn user(&mut self, pid: i64, address: u64, is_caller: bool) -> FrameId {
         let at = address.saturating_sub(u64::from(is_caller));
         let key = (pid, address, is_caller);
@@ -186,7 +186,7 @@ impl Frames {
         id
     }
 
-    /// Returns the frame at an address of the kernel whose trace has this event. `is_caller` says that `address` is a
+    /// Returns the frame at an address of the kernel whose trace has this event. `is_caller`: true if `address` is a
     /// return address.
     pub fn kernel(&mut self, event: &Event<'_>, address: u64, is_caller: bool) -> FrameId {
         let at = address.saturating_sub(u64::from(is_caller));
@@ -267,8 +267,8 @@ impl Frames {
     }
 }
 
-/// Returns the frame of code in a binary, such as `libc.so.6+0x2a10`, whose function is not known. A file that is removed
-/// while it runs has another name from then on, and is the same.
+/// Returns the frame of code in a binary, such as `libc.so.6+0x2a10`, whose function is not known. The suffix that
+/// the kernel adds to the name of a removed file is left out.
 fn unnamed(binary: &str) -> String {
     match binary.rsplit_once(['+', '@']).map_or(binary, |(name, _)| name) {
         "" => ANONYMOUS.to_owned(),
@@ -419,7 +419,7 @@ impl StackClasses {
 struct StackAddresses {
     user: Vec<u64>,
     kernel: Vec<u64>,
-    /// The number of open arrays and structures; `within` says whether the outermost is the kernel's stack.
+    /// The number of open arrays and structures.
     depth: usize,
     within: Option<bool>,
 }

@@ -17,7 +17,7 @@ pub struct Function {
     pub name: String,
     /// The weight of the stacks in which the function is the innermost frame.
     pub own: u64,
-    /// The weight of the stacks that contain the function, each counted once.
+    /// The weight of the stacks that contain the function, each stack counted once.
     pub total: u64,
 }
 

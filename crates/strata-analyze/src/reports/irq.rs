@@ -12,11 +12,11 @@ use super::longest::{Longest, LongestLimit};
 use strata_report::Label;
 use strata_report::Times;
 
-/// The most combinations of interrupt, CPU and thread that are kept; some 1 KiB each. Beyond it, the interrupted thread
-/// is not kept.
+/// The most combinations of interrupt, CPU and thread that are kept; each takes some 1 KiB. Beyond the limit, the
+/// interrupted thread is not kept.
 const ROWS_MAX: usize = 1 << 14;
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has one interrupt or softirq.
@@ -34,7 +34,7 @@ pub enum By {
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// Interrupts of one kind, or of one thread.
+/// A row: interrupts of one kind, or those that interrupted one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The interrupted thread, if rows are about threads.
@@ -47,15 +47,15 @@ pub struct Row {
     pub number: Option<i32>,
     /// The name of the interrupt's driver, or of the softirq.
     pub name: String,
-    /// The CPU, if all were on one.
+    /// The CPU, if all interrupts of the row were on one.
     pub cpu: Option<u32>,
-    /// The lengths, including the time of nested interrupts.
+    /// The lengths of the interrupts, including the time of nested ones.
     pub times: Times,
     /// The times from the raising of a softirq to its begin.
     pub delays: Times,
     /// The number of interrupts by CPU.
     pub cpus: BTreeMap<u32, u64>,
-    /// The interrupted threads with count and time \[ns\], by falling time; `None` is an unknown thread.
+    /// The interrupted threads with count and time \[ns\], by falling time; `None` stands for unknown threads.
     pub interrupted: Vec<(Option<Label>, u64, u64)>,
 }
 

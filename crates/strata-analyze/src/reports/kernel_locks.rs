@@ -10,12 +10,12 @@ use strata_ctf::read::{Event, FieldRef, Scope, TimeRange};
 use strata_report::{Label, Times};
 use strata_timeline::{is_kernel, kernel_name, Observer, ThreadId, World};
 
-/// The most waits that are followed at one time.
+/// The most waits for locks of the kernel that may be open at one time.
 const WAITS_MAX: usize = 1 << 14;
 /// The most pairs of lock and thread, some 1 KiB each.
 const ROWS_MAX: usize = 1 << 14;
 
-/// The kernel's flags of a lock.
+/// Flags of a lock in records of the kernel.
 const SPIN: i64 = 1;
 const READ: i64 = 1 << 1;
 const WRITE: i64 = 1 << 2;
@@ -48,7 +48,7 @@ pub struct KernelWaiter {
     /// The thread, or the one that was interrupted; `None` if it is unknown.
     pub label: Option<Label>,
     pub count: u64,
-    /// The total time \[ns\].
+    /// The total time of the waits \[ns\].
     pub total: u64,
     /// The longest wait \[ns\].
     pub max: u64,
@@ -86,7 +86,8 @@ enum LockEvent {
 }
 
 impl LockEvent {
-    /// Classifies a class of the kernel's. A program may give its own events the same names.
+    /// Determines whether records of a class are about locks of the kernel. A program may give its own events the
+    /// same names.
     fn of(event: &Event<'_>) -> LockEvent {
         if !is_kernel(event.stream().trace().schema()) {
             return LockEvent::Nothing;
@@ -101,7 +102,7 @@ impl LockEvent {
     }
 }
 
-/// A lock for which a thread waits: machine, thread, address; and the CPU for the idle thread, of which each CPU has one,
+/// A wait for a lock, by machine, thread and address. For idle threads, of which each CPU has one, also by the CPU;
 /// otherwise 0.
 type WaitKey = (u8, Option<ThreadId>, u64, u32);
 
@@ -121,7 +122,7 @@ fn wait_key(world: &World, event: &Event<'_>, who: Option<ThreadId>, lock: u64) 
 pub struct KernelLockCounter {
     range: TimeRange,
     kinds: Vec<Option<LockEvent>>,
-    /// Begin \[ns since 1970\] and flags of each wait that goes on.
+    /// The waits that have not ended, each with its begin \[ns since 1970\] and flags.
     waits: HashMap<WaitKey, (i64, i64), Mix>,
     rows: HashMap<(u8, Option<ThreadId>, u64, &'static str), Times>,
     incomplete: u64,

@@ -8,15 +8,15 @@ use std::collections::HashMap;
 
 use strata_timeline::{ThreadId, World};
 
-/// The most last waits, one for each thread and lock, that are kept.
+/// The most pairs of thread and lock for which the last wait is kept.
 const WAITS_MAX: usize = 1 << 16;
-/// The most holders in a row that are searched for one wait.
+/// The most successive holders of a lock that are determined for one wait.
 const HANDS_MAX: usize = 64;
 
 /// A thread's last wait for a lock: the time at which it ended, and the thread that ended it.
 type LastWait = (i64, Option<ThreadId>);
 
-/// The hand-overs of mutexes that were seen so far.
+/// The last waits for mutexes, from which it follows which thread held a mutex.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holders {
     /// The last waits, by process, address and thread.

@@ -27,7 +27,7 @@ impl Observer for ExecutedProcesses {
 pub struct LockNames {
     variables: Variables,
     executed: ExecutedProcesses,
-    /// True if the trace says what a process maps after it has executed a program, or has begun.
+    /// True if the trace has the mappings of processes that begin, or execute a program, during the trace.
     tells_changes: bool,
 }
 

@@ -16,7 +16,7 @@ pub const LOCK_BYTES: u64 = 64;
 /// The kind of a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LockKind {
-    /// A futex, by the address that was passed to the kernel.
+    /// A futex, identified by the address that was passed to the kernel.
     #[default]
     Futex,
     /// A mutex of libc.
@@ -27,7 +27,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Returns the kind of lock of a span of `strata record --libc pthread`.
+    /// Returns the kind of lock to which a span of `strata record --libc pthread` belongs.
     fn of(span: &str) -> Option<LockKind> {
         Some(match span.strip_prefix("pthread:")? {
             "mutex_lock" => LockKind::Mutex,
@@ -61,7 +61,7 @@ pub struct LockWait {
     pub from: i64,
     /// The length \[ns\].
     pub nanos: u64,
-    /// The thread or timer that ended the wait; a timer, if the call says that it timed out.
+    /// The thread or timer that ended the wait; a timer, if the call has returned that it timed out.
     pub waker: Waker,
     /// True if the futex is a mutex.
     pub is_mutex: bool,
@@ -87,7 +87,7 @@ impl LockWaitFinder {
         (from < to).then(|| (from, to.abs_diff(from)))
     }
 
-    /// Returns the wait that a span of libc's lock functions stands for, and whether it timed out. Only threads that
+    /// Returns the wait that a span of libc's lock functions describes, and whether it timed out. Only threads that
     /// had to wait have such spans.
     pub fn span(&mut self, world: &World, span: &Span) -> Option<(LockWait, bool)> {
         let kind = self

@@ -22,17 +22,18 @@ use super::threads::{device, ended_by, Device};
 use strata_report::Label;
 use strata_report::Times;
 
-/// The most pairs of lock and thread that are kept; some 1 KiB each.
+/// The most pairs of lock and thread that are kept; each takes some 1 KiB.
 const ROWS_MAX: usize = 1 << 15;
 /// The greatest number of wakers that are kept for one thread and one lock.
 const WAKERS_MAX: usize = 64;
 
-/// The bits that hold the operation in a futex call. The bits above them say whose memory and which clock.
+/// The bits that hold the operation in a futex call. The bits above them choose between shared and private memory,
+/// and the clock.
 const OPERATION: i64 = 0x7f;
 /// Operations that wake waiters or move them to another futex, including FUTEX_UNLOCK_PI and FUTEX_CMP_REQUEUE_PI.
 const WAKES: [i64; 7] = [1, 3, 4, 5, 7, 10, 12];
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has one lock of a process.
@@ -90,10 +91,10 @@ pub struct Row {
     pub wakes: u64,
     /// The waiting threads, by falling time.
     pub waiters: Vec<LockWaits>,
-    /// The threads, or whatever else, that ended the waits, by falling time.
+    /// The threads, devices and timers that ended the waits, by falling time.
     pub wakers: Vec<LockWaits>,
-    /// The threads that held the lock while others waited, by falling time; empty unless the futex is a mutex. In a
-    /// convoy these are other threads than those that ended the waits.
+    /// The threads that held the lock while others waited, by falling time; empty unless the futex is a mutex.
+    /// These may be other threads than those that ended the waits.
     pub holders: Vec<LockWaits>,
     /// The total time of the waits that timed out \[ns\].
     pub timed_out: u64,
@@ -138,7 +139,7 @@ pub struct LocksReport {
     pub rows: Vec<Row>,
     /// The longest waits, by falling time.
     pub longest: Vec<Long>,
-    /// True if some of the longest waits of a thread are missing, since all threads together have more than are kept.
+    /// True if some of the longest waits of a thread are missing, because of the limit over all threads.
     pub is_cut: bool,
     /// The sum of all waits.
     pub all: Times,
@@ -156,7 +157,8 @@ struct CountedLock {
     holders: HashMap<Option<ThreadId>, (u64, u64, u64)>,
 }
 
-/// Adds a wait, or a part of one, to the sums of `key`; to those of `other` if there is no room for `key`.
+/// Adds a wait, or a part of one, to the sums under `key`, or to those under `other` if there is no room for another
+/// key.
 fn add<K: Copy + Eq + std::hash::Hash>(
     sums: &mut HashMap<K, (u64, u64, u64)>,
     key: K,

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use strata_timeline::ThreadId;
 
-/// The number of entries up to which no entry is removed.
+/// The number of entries up to which all are kept.
 const FEW: usize = 64;
 
-/// The number of the longest entries to keep: of each thread, or of all together.
+/// The number of longest entries to keep, for each thread or for all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongestLimit {
     each: usize,
@@ -29,7 +29,7 @@ impl LongestLimit {
         LongestLimit { each: number.min(most), most, by_thread: true }
     }
 
-    /// Returns the number of entries that were asked for.
+    /// Returns the number of entries that the caller has asked for.
     pub(super) fn asked(self) -> usize {
         self.each
     }
@@ -56,11 +56,12 @@ impl From<usize> for LongestLimit {
     }
 }
 
-/// The longest entries that were added.
+/// A collection that keeps the longest of the entries that are added.
 #[derive(Clone, Debug)]
 pub(super) struct Longest<T> {
     kept: LongestLimit,
-    /// The entries that may be among the longest, each with its length \[ns\], its begin and the place of its thread.
+    /// The entries that may be among the longest, each with its length \[ns\], its begin, and its thread's index in
+    /// `least_of`.
     found: Vec<(u64, i64, T, usize)>,
     /// The least length that a new entry must have to be kept \[ns\].
     least: u64,

@@ -10,7 +10,7 @@ use strata_timeline::{ThreadId, World};
 use super::frames::{FrameId, Frames};
 use strata_report::Label;
 
-/// The most rows that are distinguished, over all processes. Further calls are summed up by process and function.
+/// The most sums that are kept separately, over all processes. Further calls are summed up by process and function.
 const SUMS_MAX: usize = 1 << 17;
 
 /// The names of functions, by their numbers in records.
@@ -45,7 +45,7 @@ pub(super) struct SumFields {
 }
 
 impl SumFields {
-    /// Finds the fields in a class; `None` if its records are no sums.
+    /// Finds the fields in a class; `None` if its records are not sums of allocations.
     pub(super) fn of(class: &EventClass) -> Option<SumFields> {
         if class.name() != "libc_sum:calls" {
             return None;
@@ -63,7 +63,7 @@ impl SumFields {
 /// The key of a sum: process, call site, function and class of sizes.
 type SumKey = (ThreadId, FrameId, u64, Option<(u64, u64)>);
 
-/// Adds up the sums of all records.
+/// Adds up the sums of allocations that records contain.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     sums: HashMap<SumKey, [u64; 3]>,

@@ -30,7 +30,7 @@ use super::malloc_sums::{AllocationSum, SumFields, Sums};
 use crate::debug_info::Source;
 use strata_report::Label;
 
-/// The most live allocations at one time that are kept; some 64 bytes each.
+/// The most live allocations at one time that are kept; each takes some 64 bytes.
 const LIVE_MAX: usize = 1 << 21;
 /// The most call sites that are distinguished, over all processes.
 const SITES_MAX: usize = 1 << 17;
@@ -38,7 +38,7 @@ const SITES_MAX: usize = 1 << 17;
 const MAPPINGS_MAX: usize = 1 << 14;
 const PAGE: u64 = 4096;
 
-/// The kind of a mapping, as far as the trace says.
+/// The kind of a mapping, as far as the trace has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Region {
     /// The heap, whose end `brk` sets.
@@ -116,7 +116,7 @@ pub struct Row {
     pub unmapped: u64,
     /// The allocations of the process by libc.
     pub allocated: Allocated,
-    /// The number of frees whose allocation is not in the trace.
+    /// The number of calls of free() for blocks whose allocation is not in the trace.
     pub unknown_frees: u64,
     pub failed: u64,
 }
@@ -155,7 +155,7 @@ pub struct MemoryReport {
     pub kernel: Allocated,
     /// The numbers of pages that the kernel has allocated, and freed.
     pub pages: (u64, u64),
-    /// The number of allocations that were not followed, since too many were live at the time.
+    /// The number of allocations that were not followed, because too many allocations were live at the time.
     pub left_out: u64,
 }
 
@@ -282,7 +282,7 @@ enum MemoryCall {
 struct ProcessMemory {
     row: Row,
     regions: HashMap<Region, u64>,
-    /// The begin and the end of the heap, if the trace says them.
+    /// The begin and the end of the heap, if the trace has them.
     heap: Option<(u64, u64)>,
     /// The mappings by their begin, each with its end and kind.
     mappings: BTreeMap<u64, (u64, Region)>,
@@ -348,7 +348,7 @@ pub struct MemoryCounter {
     live: HashMap<(Option<ThreadId>, u64), Live>,
     sites: HashMap<(Option<ThreadId>, FrameId), usize>,
     counted: Vec<(Option<ThreadId>, FrameId, Allocated)>,
-    /// The old block of each thread that is in a call of realloc(), with its address.
+    /// For each thread that is in a call of realloc(), the old block with its address.
     moving: HashMap<ThreadId, (u64, Live)>,
     asked: HashMap<ThreadId, MemoryCall>,
     sums: Sums,

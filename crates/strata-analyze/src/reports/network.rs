@@ -36,9 +36,9 @@ use super::longest::{Longest, LongestLimit};
 use super::program_groups::{Common, Programs};
 use strata_report::{Label, Times};
 
-/// The most connections that are known at a time, and of ports at which somebody listens; some 200 bytes each.
+/// The most connections that are tracked at one time; each takes some 200 bytes.
 const CONNECTIONS_MAX: usize = 1 << 16;
-/// The most rows; some 2 KiB each.
+/// The most rows of the report while the trace is read; each takes some 2 KiB.
 const ROWS_MAX: usize = 1 << 15;
 /// The most reasons for dropped packets; the kernel has some 130.
 const REASONS_MAX: usize = 1 << 10;
@@ -63,7 +63,7 @@ const IPPROTO_TCP: i64 = 6;
 /// A flag of recv(): the data stays, and is received again.
 const MSG_PEEK: i64 = 2;
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has all connections of a process with one peer: those to an address and port, or those accepted at a port
@@ -93,14 +93,14 @@ impl By {
     }
 }
 
-/// The end of a connection from which it was asked for.
+/// The role of this end of a connection when the connection was established.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// This end has called connect().
     Connects,
     /// This end has called accept().
     Accepts,
-    /// The trace does not say: the connection was there before.
+    /// It is not known, because the connection existed before the trace began.
     #[default]
     Unknown,
 }
@@ -117,25 +117,25 @@ impl Role {
     }
 }
 
-/// What became of a connection.
+/// The state of a connection at the end of the trace, or the way in which it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It is there at the end of the trace.
+    /// The connection is established at the end of the trace.
     #[default]
     Open,
-    /// It is not established at the end of the trace.
+    /// The connection is not yet established at the end of the trace.
     Connecting,
-    /// This end has closed it first.
+    /// This end has closed the connection first.
     ClosedHere,
-    /// The other end has closed it first.
+    /// The other end has closed the connection first.
     ClosedThere,
-    /// The other end has reset it.
+    /// The other end has reset the connection.
     Reset,
-    /// This end has ended it at once: it has reset it, or given up.
+    /// This end has reset the connection, or has given it up.
     Aborted,
-    /// The other end has answered connect() with a reset: nobody listens there.
+    /// The other end has answered connect() with a reset: no program listens there.
     Refused,
-    /// Nobody has answered connect().
+    /// The other end has not answered connect().
     Unanswered,
 }
 
@@ -156,7 +156,7 @@ impl Fate {
     }
 }
 
-/// Sums of connections.
+/// Counts and sums over several connections.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     /// The number of connections.
@@ -175,7 +175,7 @@ pub struct Sums {
     pub retransmits: u64,
     /// The times from connect() to the peer's answer, of connections that were established.
     pub connect: Times,
-    /// The times from the begin to the end, of connections of which both are in the trace.
+    /// The times from the begin to the end, of connections whose begin and end are both in the trace.
     pub lasted: Times,
 }
 
@@ -193,20 +193,21 @@ impl Sums {
     }
 }
 
-/// One connection, or several.
+/// A row: one connection, or several with something in common.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The process; empty if the trace does not say whose the connection is.
     pub label: Label,
-    /// Empty where rows are by process.
+    /// The role of this end of the connections; `None` if rows are by process.
     pub role: Option<Role>,
-    /// The other end: its address, and its port where that is the one of a service.
+    /// The other end: its address, and its port, if the port belongs to a service and was not chosen for one
+    /// connection.
     pub peer: Option<Peer>,
-    /// This end, of rows of one connection.
+    /// The address of this end, for rows of one connection.
     pub local: Option<SocketAddr>,
-    /// What became of it, of rows of one connection.
+    /// The fate of the connection, for rows of one connection.
     pub fate: Option<Fate>,
-    /// The time at which it began \[ns since 1970\], of rows of one connection.
+    /// The time at which the connection began \[ns since 1970\], for rows of one connection.
     pub begin: Option<i64>,
     pub sums: Sums,
 }
@@ -216,7 +217,7 @@ pub struct Row {
 pub enum Peer {
     /// An address and a port.
     Address(SocketAddr),
-    /// Any port of an address, of connections to a port of this end.
+    /// Any port of this address, for connections that were made to this port of this end.
     AtPort(IpAddr, u16),
 }
 
@@ -225,13 +226,13 @@ pub enum Peer {
 pub struct SlowConnect {
     /// The thread that called connect().
     pub label: Label,
-    /// The other end.
+    /// The other end of the connection.
     pub peer: Option<SocketAddr>,
     /// The time of connect() \[ns since 1970\].
     pub begin: i64,
     /// The time until the answer, or until the kernel gave up \[ns\].
     pub nanos: u64,
-    /// What came of it: [`Fate::Open`] if it was established.
+    /// The result: [`Fate::Open`] if the connection was established.
     pub fate: Fate,
 }
 
@@ -243,9 +244,9 @@ pub struct Drops {
     /// The reason as the kernel names it, or its number; empty if the kernel says none (before Linux 5.17).
     pub reason: String,
     pub count: u64,
-    /// The time of the first one \[ns since 1970\].
+    /// The time of the first of these dropped packets \[ns since 1970\].
     pub first: i64,
-    /// The time of the last one \[ns since 1970\].
+    /// The time of the last of these dropped packets \[ns since 1970\].
     pub last: i64,
 }
 
@@ -259,9 +260,9 @@ pub struct NetworkReport {
     pub slowest: Vec<SlowConnect>,
     /// Dropped packets of the machine, by falling number.
     pub drops: Vec<Drops>,
-    /// Answers to connect() of others that were sent again.
+    /// The number of answers (SYN-ACK) to other machines' connect() that were sent again.
     pub synack_retransmits: u64,
-    /// Resets that were sent, for connections and for what is not one.
+    /// The number of resets that were sent, for connections or for packets that belong to none.
     pub resets_sent: u64,
     /// Connections for which there was no room.
     pub left_out: u64,
@@ -271,7 +272,7 @@ pub struct NetworkReport {
     pub has_bytes: bool,
 }
 
-/// The two ends of a connection and how it began, as far as records say it.
+/// A connection: its two ends and its begin, as far as they are known from records.
 #[derive(Clone, Debug, Default)]
 struct Connection {
     /// The process.
@@ -287,14 +288,14 @@ struct Connection {
     ended: Option<i64>,
     fate: Fate,
     is_reset: bool,
-    /// True if a record of the connection was in the time and selection that were asked for.
+    /// True if a record of the connection was in the requested time range and selection.
     is_wanted: bool,
     sent: u64,
     received: u64,
     retransmits: u64,
-    /// The time from connect() to the answer \[ns\], if the answer is in the time that was asked for.
+    /// The time from connect() to the answer \[ns\], if the answer is in the requested time range.
     connect: Option<u64>,
-    /// The time from its begin to its end \[ns\], likewise.
+    /// The time from the connection's begin to its end \[ns\], if the end is in the requested time range.
     lasted: Option<u64>,
 }
 
@@ -320,17 +321,17 @@ impl Connection {
     }
 }
 
-/// What a row is about: the process and the peer, or one connection.
+/// The key of a row: the process and the peer, or one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct RowKey {
     who: Option<ThreadId>,
     role: Role,
     peer: Option<Peer>,
-    /// The number of the connection; 0 for rows of several.
+    /// The number of the connection; 0 for rows of several connections.
     one: u64,
 }
 
-/// The event record classes that the report is made of.
+/// The kinds of event records that the report uses.
 #[derive(Clone, Debug)]
 enum NetworkEvent {
     Nothing,
@@ -454,7 +455,7 @@ pub fn is_of_network(class: &str) -> bool {
     )
 }
 
-/// What listens at a port: the process, or that there are several.
+/// The listener at a port: one process, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listener {
     One(ThreadId),
@@ -469,7 +470,7 @@ pub struct NetworkCounter {
     kinds: Vec<Option<NetworkEvent>>,
     /// The connections by their sockets' machine and address in its kernel.
     known: HashMap<(u8, u64), Connection>,
-    /// Who listens, by machine and port.
+    /// The listeners, by machine and port.
     listeners: HashMap<(u8, u16), Listener>,
     rows: HashMap<RowKey, (Connection, Sums)>,
     slowest: Longest<(Option<ThreadId>, Option<SocketAddr>, Fate)>,
@@ -480,7 +481,8 @@ pub struct NetworkCounter {
 }
 
 impl NetworkCounter {
-    /// Makes a counter for what happens within `range`, which keeps the `slowest` slowest calls of connect().
+    /// Creates a counter for connections within `range`, with rows `by` this unit. It keeps the `slowest` slowest
+    /// calls of connect().
     #[must_use]
     pub fn new(range: TimeRange, by: By, slowest: impl Into<LongestLimit>) -> NetworkCounter {
         NetworkCounter {
@@ -576,7 +578,8 @@ impl NetworkCounter {
         }
     }
 
-    /// Returns the connection of a socket, a new one if it was not known; `None` if there is no room for it.
+    /// Returns the connection of a socket, and adds the connection if it was not known; `None` if there is no room
+    /// for it.
     fn connection(&mut self, key: (u8, u64)) -> Option<&mut Connection> {
         if self.known.len() >= CONNECTIONS_MAX && !self.known.contains_key(&key) {
             self.report.left_out += 1;
@@ -616,7 +619,7 @@ impl NetworkCounter {
         drops.last = time;
     }
 
-    /// Takes a change of a socket's state.
+    /// Updates a connection by a change of its socket's state.
     fn change(&mut self, world: &World, key: (u8, u64), change: &Change) {
         let Change { old, new, time, ends, process, is_there, .. } = *change;
         let port = ends.map(|[local, _]| local.port());
@@ -716,7 +719,7 @@ impl NetworkCounter {
         }
     }
 
-    /// Adds a connection to its row.
+    /// Adds a connection that has ended, or was cut off by the end of the trace, to its row.
     fn finish_one(&mut self, world: &World, of: Connection) {
         if !of.is_wanted {
             return;

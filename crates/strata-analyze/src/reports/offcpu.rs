@@ -18,10 +18,10 @@ use strata_report::Times;
 
 /// The most stacks that are distinguished.
 const STACKS_MAX: usize = 1 << 16;
-/// The most combinations of thread, stack and reason that are kept; some 1 KiB each.
+/// The most combinations of thread, stack and reason that are kept; each takes some 1 KiB.
 const ROWS_MAX: usize = 1 << 15;
 
-/// A stack, by its number.
+/// The number of a call stack.
 type StackId = u32;
 /// The number that stands for no stack.
 const NO_STACK: StackId = 0;
@@ -74,24 +74,24 @@ pub struct OffCpuReport {
     pub has_stacks: bool,
 }
 
-/// Whose stack a wait counts for.
+/// The choice of the call stack by which waits are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StackOf {
     /// The stack with which the waiting thread left its CPU.
     #[default]
     Waiter,
-    /// The stack with which another thread, or an interrupt, woke the waiting one.
+    /// The stack with which another thread, or an interrupt, woke the waiting thread.
     Waker,
 }
 
-/// A wait that has ended, and whose waker's stack is not counted yet.
+/// A wait that has ended and is not counted yet, because its waker's stack is not known.
 #[derive(Debug)]
 struct Awaited {
     reason: Reason,
     nanos: u64,
     /// Begin of the part that is in the time of the report \[ns since 1970\].
     from: i64,
-    /// `None`: there was no room for it.
+    /// The stack by which the wait counts; `None` if there was no room for it.
     stack: Option<StackId>,
 }
 
@@ -167,7 +167,7 @@ impl OffCpuCounter {
         number_of(&mut self.stacks, &mut self.numbers, stack)
     }
 
-    /// Returns how much of a wait is within the time of the report.
+    /// Returns the part of a wait that is within the time range of the report.
     fn part(&self, interval: &Interval) -> Option<Awaited> {
         let State::Blocked(reason) = interval.state else { return None };
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
@@ -296,8 +296,8 @@ fn number_of(
     Some(number)
 }
 
-/// Returns the label that all these threads share: the only thread, or the process of all; empty if they are of
-/// several.
+/// Returns the label that all these threads share: the only thread, or the process of all; empty if the threads
+/// belong to several processes.
 fn common(threads: &[(Label, u64, u64)]) -> Label {
     let Some((first, ..)) = threads.first() else { return Label::default() };
     if threads.len() == 1 {

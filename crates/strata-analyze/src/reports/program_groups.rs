@@ -5,18 +5,18 @@ use std::collections::{HashMap, HashSet};
 use strata_report::Label;
 use strata_timeline::{ThreadId, World};
 
-/// The row of processes of which no record says where they are, such as threads of the kernel.
+/// The name of the row for processes whose container is not known, such as threads of the kernel.
 const UNKNOWN: &str = "no container known";
-/// The rows of processes in no pod, and of those of which no record says where they are.
+/// The names of the rows for processes in no pod, and for those whose pod is not known.
 const NO_POD: [&str; 2] = ["no pod", "no pod known"];
 
-/// What processes that share a row have in common.
+/// The property that the processes of one row have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Common {
     /// The name of the process.
     #[default]
     Name,
-    /// The [container](World::container), or what else their control group is for.
+    /// The [container](World::container), or else the unit or other purpose of their control group.
     Container,
     /// The [pod](World::pod) of Kubernetes.
     Pod,
@@ -40,7 +40,7 @@ impl Common {
     }
 }
 
-/// Processes by name, container or pod. All processes of one on a machine share a row of a report.
+/// Processes by name, container or pod. On each machine, the processes with the same value share a row of a report.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     common: Common,

@@ -8,7 +8,7 @@ use strata_timeline::{begins_of, is_descriptor, is_path, kernel_name, CallEnd, O
 
 use super::flame::{has_stacks, has_stacks_of_waits};
 
-/// The kinds of records that are in the traces or may be.
+/// The kinds of records that the traces have or may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// True if records have call stacks.
@@ -67,13 +67,14 @@ pub fn has_slow_calls_only(reader: &Reader) -> bool {
 /// Events of which only samples are recorded, over all traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampledKinds {
-    /// The traces' own words, see [`strata_ctf::environment::SAMPLED`]; each once.
+    /// Descriptions of sampled events from the traces, without repetition; see [`strata_ctf::environment::SAMPLED`].
     pub events: Vec<String>,
-    /// Number of events that were left out; `None` if a trace does not say, since it was not recorded to its end.
+    /// Number of events that were left out; `None` if a trace does not have the number, because its recording did not
+    /// end properly.
     pub left_out: Option<u64>,
 }
 
-/// Returns the events of which only samples are recorded; `None` if all traces have all events that were asked for.
+/// Returns the events of which only samples are recorded; `None` if no event was sampled.
 #[must_use]
 pub fn sampled_kinds(reader: &Reader) -> Option<SampledKinds> {
     let schemas = reader.traces().iter().map(|trace| trace.schema());
@@ -87,7 +88,7 @@ pub fn sampled_kinds(reader: &Reader) -> Option<SampledKinds> {
     }))
 }
 
-/// Adds up what traces with samples say.
+/// Adds up the descriptions and numbers of sampled events from several traces.
 fn of_samples(all: impl Iterator<Item = (String, Option<u64>)>) -> Option<SampledKinds> {
     all.fold(None, |sum, (events, count)| {
         let mut sum = sum.unwrap_or(SampledKinds { events: Vec::new(), left_out: Some(0) });
@@ -99,7 +100,8 @@ fn of_samples(all: impl Iterator<Item = (String, Option<u64>)>) -> Option<Sample
     })
 }
 
-/// Returns true if spans of programs were recorded at their end, and only those that were asked for by their duration.
+/// Returns true if spans of programs were recorded at their end, and only those that passed a filter on their
+/// duration.
 #[must_use]
 pub fn has_slow_spans_only(reader: &Reader) -> bool {
     classes(reader).any(|class| {

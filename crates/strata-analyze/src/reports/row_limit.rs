@@ -20,7 +20,7 @@ pub(super) struct RowLimit {
 }
 
 impl RowLimit {
-    /// Chooses the `most` largest rows, whose sizes are given by [`ThreadId::index`].
+    /// Chooses the `most` largest rows. `sizes`: the size of each thread's row, by [`ThreadId::index`].
     pub fn of(sizes: Vec<u64>, most: usize) -> RowLimit {
         let rows = sizes.iter().enumerate().filter(|(_, &size)| size > 0);
         let mut all: Vec<_> = rows.map(|(index, &size)| (size, Reverse(index))).collect();

@@ -16,12 +16,12 @@ use crate::fast_hash::Mix;
 use strata_report::Label;
 use strata_report::Times;
 
-/// The most rows that are kept; some 2 KiB each. Further spans are counted in rows without a process or thread.
+/// The most rows that are kept; each takes some 2 KiB. Further spans are counted in rows without a process or thread.
 const ROWS_MAX: usize = 1 << 15;
 /// The most reasons for waits that are kept for all slowest spans together.
 const REASONS_MAX: usize = 1 << 16;
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has one name, over all processes.
@@ -33,7 +33,7 @@ pub enum By {
     Thread,
 }
 
-/// The spans of one name.
+/// A row: the spans of one name.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The process or thread; empty if rows are about names.
@@ -141,7 +141,7 @@ pub struct Spans {
     pub guesses: Guesses,
 }
 
-/// A span that may be one of the slowest. Longer ones are greater, then earlier ones.
+/// A span that may be one of the slowest. Ordered by length; of equal ones, the earlier span is greater.
 #[derive(Clone, Debug)]
 struct SlowCandidate(Span);
 
@@ -224,8 +224,8 @@ impl SpanCounter {
         self.finish_of(world, by, None)
     }
 
-    /// Returns the report on the threads that `is_wanted` accepts; with `None` on all, including spans of unknown
-    /// threads.
+    /// Returns the report on the threads that `is_wanted` accepts; with `None`, on all threads, including unknown
+    /// ones.
     #[must_use]
     pub fn finish_of(
         self,
@@ -348,8 +348,8 @@ impl Observer for SpanCounter {
     }
 }
 
-/// The waits of the threads of the slowest spans. They are found in a second pass over the same records, when it is
-/// known which spans are the slowest.
+/// The waits of the threads of the slowest spans. These waits are found in a second pass over the records, after
+/// the slowest spans are known.
 #[derive(Clone, Debug)]
 pub struct SlowestWaits {
     /// The spans of each thread, each with its place in the list, its begin and its end.
