@@ -53,7 +53,8 @@ const UNITS: &str = "etc/systemd/system";
 /// Folder of the links to the units that begin first.
 const WANTS: &str = "etc/systemd/system/sysinit.target.wants";
 
-/// Files and links that are installed for a name, below the root, in the order in which they are made.
+/// Paths below the root of the files and links that are installed for a session name, in the order in which they are
+/// created.
 struct Installed {
     files: Vec<(String, String)>,
     links: Vec<(String, String)>,

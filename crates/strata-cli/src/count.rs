@@ -271,7 +271,7 @@ pub fn run(flags: &CountFlags) -> Result<u8> {
     Ok(exit_status(&end, flags.strict, is_unmatched))
 }
 
-/// Returns messages on what the table lacks.
+/// Returns messages about events that are not in the table.
 fn said(end: &CountEnd, flags: &CountFlags) -> Vec<Message> {
     let mut all = Vec::new();
     let mut warn = |text| all.push(Message { weight: Weight::Warning, text });

@@ -104,7 +104,7 @@ fn of_left(left: &[LeftSession]) -> Finding {
     }
 }
 
-/// Reports what sessions that no longer run have pinned in the kernel.
+/// Reports objects that sessions which no longer run have pinned in the kernel.
 fn kept() -> Finding {
     let what = "kept in the kernel".to_owned();
     let (state, detail, remedy) = match unowned() {

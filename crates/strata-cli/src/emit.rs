@@ -64,7 +64,7 @@ enum FieldValue {
 }
 
 impl FieldValue {
-    /// Reads a number only where it is written back as it was: `007` and `1e3` are texts.
+    /// Parses a value. Only numbers in their usual form are numbers: `007` and `1e3` are texts.
     fn parse(text: &str) -> FieldValue {
         if let Some(number) = text.parse::<i64>().ok().filter(|number| number.to_string() == text) {
             return FieldValue::Integer(number);

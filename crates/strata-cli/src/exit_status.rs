@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use strata_session::stop::Stop;
 
-/// Longest time for which a command that reads traces may continue after a signal. Then the signal ends it, since the
-/// reader of its output does not continue reading.
+/// Longest time for which a command that reads traces may continue after a signal. After that, the signal ends it,
+/// since it may be blocked by a reader that does not read.
 pub const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Exit status of a program that has failed.

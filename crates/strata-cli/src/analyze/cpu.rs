@@ -230,7 +230,7 @@ fn rows(rows: &[Row], columns: &Columns, whole: u64, by: ByFlag) -> Table {
     table.rows(rows)
 }
 
-/// Returns the share of each part of the time that `cells` take; unknown if most of the part is unknown.
+/// Returns the share of each part of the time that `cells` take; `null` if most of the part is unknown.
 fn strip(cells: &[u64], unknown: &[u64], columns: &Columns) -> Value {
     let column = |(at, &nanos): (usize, &u64)| {
         // The last column may be narrower.

@@ -106,7 +106,8 @@ fn shift(text: &str) -> Result<i64, LengthError> {
     }
 }
 
-/// Returns the range of time of a trace that the flags select; `first` is that of the first trace, if this is the second.
+/// Returns the range of time of a trace that the flags select; `first`: the range of the first trace, if this is the
+/// second one.
 fn range_of(flags: &DiffFlags, reader: &Reader, first: Option<TimeRange>) -> Result<TimeRange> {
     match first.zip(flags.shift) {
         Some((first, shift)) => Ok(moved(first, shift)),
@@ -123,7 +124,7 @@ fn moved(range: TimeRange, shift: i64) -> TimeRange {
     TimeRange { from: moved(range.from), to: moved(range.to) }
 }
 
-/// Does it, and returns the exit status.
+/// Runs `strata analyze diff`, and returns the exit status.
 pub fn run(flags: &DiffFlags, stop: &Stop) -> Result<u8> {
     let paths = flags.common.traces.paths()?;
     let [before, after] = paths.as_slice() else {
@@ -164,8 +165,8 @@ pub fn run(flags: &DiffFlags, stop: &Stop) -> Result<u8> {
     Ok(damage.max(u8::from(is_slower)))
 }
 
-/// Keeps the delays of programs that have calls or spans in one of the traces, if any has: what else ran on the machine
-/// meanwhile is not what the traces are about.
+/// Keeps the delays of programs that have calls or spans in one of the traces, if any has: other programs that ran
+/// meanwhile are not compared.
 fn keep_subjects(before: &mut Measured, after: &mut Measured) {
     let is_own = |subject: &&Subject| subject.kind != Kind::CpuDelay;
     let own = before.keys().chain(after.keys()).filter(is_own);
@@ -221,14 +222,15 @@ fn folded(flags: &DiffFlags, paths: [&PathBuf; 2], stop: &Stop) -> Result<u8> {
     Ok(status.max(u8::from(lines.is_empty())))
 }
 
-/// What one trace has.
+/// The measurements of one of the two traces.
 struct Side {
     made: Made,
     measured: Measured,
     has_slow_only: bool,
 }
 
-/// Reads one trace; `first` is the range of time of the first one, if this is the second. `None` if it was asked to stop.
+/// Reads one trace; `first`: the time range of the first trace, if this is the second one. `None` if the user stopped
+/// the reading.
 fn measure(
     flags: &DiffFlags,
     path: &PathBuf,
@@ -333,7 +335,7 @@ fn document(changes: &[Change], before: &Made, flags: &DiffFlags) -> Document {
     document
 }
 
-/// Returns the name of what is compared, for people.
+/// Returns the name of a compared measurement as text for people.
 fn subject_name(subject: &Subject) -> String {
     match subject.kind {
         Kind::Call => clean(&subject.name),

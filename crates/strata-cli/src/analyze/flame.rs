@@ -21,7 +21,7 @@ use crate::stderr::messages::{Message, Weight};
 use crate::stdout;
 use crate::units::{clean, counted};
 
-/// Limit on the events that are named.
+/// Limit on the events that the text of the report names.
 const EVENTS: usize = 3;
 
 const STACKS: &str = "\

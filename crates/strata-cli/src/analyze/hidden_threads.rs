@@ -13,7 +13,8 @@ use crate::units::counted;
 /// Limit on the threads that are named.
 const NAMED: usize = 3;
 
-/// Prints one line on the hidden threads, if there are any. The summary, which is read first, also explains the reason.
+/// Prints one line on threads that the machine ran but the trace does not show, if there are any. The summary, which
+/// is read first, also explains the reason.
 pub fn say(made: &Made) {
     message(made, false);
 }

@@ -141,7 +141,7 @@ fn sums<'a, R: 'a>(
         .key("lasted_p50_ns", move |row| figure(&get(row).lasted, |it| it.quantile(0.5)))
 }
 
-/// Returns a figure of times, if there are any.
+/// Returns a statistic of times, such as the median; `null` if there are no times.
 fn figure(times: &Times, of: impl Fn(&Times) -> u64) -> Value {
     (times.count > 0).then(|| of(times)).into()
 }

@@ -52,7 +52,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-/// Returns whose stacks the rows are of.
+/// Returns whether rows are by the stacks of waiting threads or by those of their wakers.
 fn of(flags: &ThreadsFlags) -> StackOf {
     match flags.by {
         ByFlag::WakerStack => StackOf::Waker,
@@ -68,7 +68,7 @@ fn who(row: &Row) -> String {
     }
 }
 
-/// Formats what all waits of a row were for, or the number of different reasons.
+/// Formats the reason of all waits of a row, or the number of reasons if there are several.
 fn reason(row: &Row) -> String {
     match row.waits.as_slice() {
         [wait] => wait_text(wait),

@@ -110,7 +110,7 @@ impl<'f> Whose<'f> {
         self.of.is_some() || self.mine.is_some()
     }
 
-    /// Returns how many of the longest are kept in order to show `shown`, at most `most`.
+    /// Returns how many of the longest entries to keep so that `shown` can be shown; at most `most`.
     pub fn kept(&self, shown: usize, most: usize) -> LongestLimit {
         match self.is_any() {
             true => LongestLimit::of_each_thread(shown, most),
@@ -118,8 +118,8 @@ impl<'f> Whose<'f> {
         }
     }
 
-    /// Warns if fewer of the longest were `found` than are to be shown, although there are `of_them` of them. `what` is
-    /// their name.
+    /// Warns if fewer of the longest entries were `found` than `shown`, although `of_them` exist, because at most
+    /// `most` were kept. `what`: their name.
     pub fn say_fewer(&self, found: usize, shown: usize, most: usize, of_them: u64, what: &str) {
         let text = fewer(found, shown.min(most), most, of_them, what);
         if let Some(text) = text.filter(|_| self.is_any()) {
@@ -134,7 +134,7 @@ impl<'f> Whose<'f> {
 }
 
 impl WantedProcesses<'_> {
-    /// Returns true if the thread or process of a label is wanted.
+    /// Returns whether the report wants the thread or process of a label.
     pub fn has(&self, label: &Label) -> bool {
         let is_mine = |mine: &Processes| label.home.is_some_and(|home| mine.has(home));
         self.mine.as_ref().is_none_or(is_mine) && is_wanted(self.of, label)

@@ -101,7 +101,7 @@ pub struct PairFlags {
 }
 
 impl PairFlags {
-    /// Returns what each event does to spans. Warns about rules that match no events.
+    /// Returns the role of each event for spans, such as beginning one. Warns about rules that match no events.
     pub fn roles(&self, reader: &Reader) -> SpanRoles {
         for rule in idle_rules(reader, &self.pairs) {
             let text = format!(
@@ -214,7 +214,7 @@ impl TraceFlags {
         Ok((reader, range))
     }
 
-    /// Reads all records, and reports what cannot be read. Returns `None` if it was asked to stop.
+    /// Reads all records, and reports what cannot be read. Returns `None` if the user stopped the reading.
     pub fn pass(
         &self,
         reader: &Reader,
@@ -295,7 +295,7 @@ impl TraceFlags {
         Ok(())
     }
 
-    /// Reads all records again, without reporting damage again. Returns `None` if it was asked to stop.
+    /// Reads all records again, without reporting damage again. Returns `None` if the user stopped the reading.
     pub fn again(
         &self,
         timeline: Timeline,
@@ -402,8 +402,8 @@ impl Made {
     }
 }
 
-/// Warns that the traces do not show which thread had which CPU, and how to record that. Otherwise, every woken thread
-/// would seem to wait.
+/// Warns that the traces do not show which thread had which CPU, and how to record that. Without that, every woken
+/// thread would seem to wait.
 pub fn say_blind(made: &Made) {
     let why = match made.passed.timeline.world().blind {
         None => return,

@@ -95,7 +95,7 @@ pub fn exactness(out: &mut String) {
     let _ = writeln!(out, "\n{DIM}percentiles are within {percent:.1} %, all else is exact{DIM:#}");
 }
 
-/// Adds a line on how many rows are left out, and how to see all.
+/// Adds a line that says how many rows are left out, and how to see all.
 pub fn more(out: &mut String, all: usize, shown: usize) {
     if let Some(more) = all.checked_sub(shown).filter(|&more| more > 0) {
         let more = counted(more as u64, "more row");

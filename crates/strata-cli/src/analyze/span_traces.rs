@@ -16,7 +16,7 @@ use crate::units::{clean, counted};
 /// Limit on the spans of one request that a text has lines for.
 const SPANS_SHOWN: usize = 100;
 
-/// What the report is asked for.
+/// The request for the report on traces of OpenTelemetry.
 pub struct Asked<'f> {
     pub common: &'f CommonFlags,
     pub pairs: &'f PairFlags,
@@ -89,7 +89,7 @@ fn time(nanos: u64) -> Value {
     i64::try_from(nanos).unwrap_or(i64::MAX).into()
 }
 
-/// Returns the span that a request is called after: the first one that is a part of none.
+/// Returns the span that gives a request its name: the first span that is not a part of another one.
 fn first(request: &RequestTrace) -> Option<&TraceSpan> {
     request.tree().first().map(|&(_, span)| span)
 }

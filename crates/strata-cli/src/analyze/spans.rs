@@ -90,7 +90,7 @@ enum ByFlag {
 }
 
 impl SpansFlags {
-    /// Returns what `--of` names: the name of spans, if any span in the traces may have it, otherwise a process or
+    /// Returns the value of `--of` as a name of spans, if spans in the traces may have it, or else as a process or
     /// thread.
     fn of(&self, roles: &SpanRoles) -> (Option<&str>, Option<&str>) {
         let Some(of) = self.of.as_deref() else { return (None, None) };
@@ -167,7 +167,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
 }
 
 /// Returns the rule that would distinguish overlapping spans, as it is typed, if exactly one pair of events seems to
-/// have an id.
+/// have an id field.
 fn rule(roles: &SpanRoles) -> String {
     let mut rules: Vec<String> = Vec::new();
     for (begin, role) in roles.iter().filter(|(_, role)| role.begins && role.key.is_none()) {

@@ -70,7 +70,7 @@ pub struct SummaryFlags {
 }
 
 impl SummaryFlags {
-    /// Returns how many rows are shown: of lists, and of single items, whose default is lower.
+    /// Returns the number of rows to show: of lists, and of the slowest items, whose default is lower.
     fn first(&self) -> (usize, usize) {
         let of = |default| self.common.top.map_or(default, std::num::NonZeroUsize::get);
         (of(FIRST), of(FIRST_SLOWEST))
@@ -91,11 +91,11 @@ struct SummaryParts {
     recorders: Vec<i64>,
     /// For each process of a machine, the number of its system calls, and of those that failed.
     calls_of: HashMap<ProcessKey, (u64, u64)>,
-    /// The processes that the trace is about; empty if it is about all.
+    /// The processes that were chosen for recording; empty if all were.
     about: HashSet<ProcessKey>,
 }
 
-/// What counts for the summary while records are read.
+/// The counters of the summary, which count while records are read.
 pub(super) type SummaryCounters =
     (((SyscallCounter, ThreadCounter), (SpanCounter, BlockedCounter)), ExecutedProcesses);
 
@@ -114,14 +114,14 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     Ok(flags.say_empty(&made, empty))
 }
 
-/// What a summary has nothing of.
+/// What a summary lacks, if it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Empty {
-    /// It has something.
+    /// The summary is not empty.
     No,
-    /// Who was asked for did nothing.
+    /// The requested processes did nothing.
     Nobody,
-    /// There are no records.
+    /// The traces have no records.
     Records,
 }
 
@@ -140,7 +140,7 @@ impl SummaryFlags {
         Whose::read(self.of.words(), &self.mine, reader, ("summary", BY_OF), stop)
     }
 
-    /// Returns how many of the slowest are shown. JSON does not list them.
+    /// Returns how many of the slowest calls and spans are shown. JSON does not list them.
     fn slowest_shown(&self) -> usize {
         match self.common.format() {
             Format::Json | Format::Csv => FIRST_SLOWEST,
@@ -155,7 +155,7 @@ impl SummaryFlags {
         ((both, waits), ExecutedProcesses::default())
     }
 
-    /// Makes the summary of what was counted. `says`: with messages on what it lacks.
+    /// Creates the summary from the counters. `says`: true to print messages on what it lacks.
     pub(super) fn finish(
         &self,
         reader: &Reader,
@@ -219,7 +219,7 @@ impl SummaryFlags {
         (found.document(made, &next, self), empty)
     }
 
-    /// Says what there is nothing of. Returns the exit status.
+    /// Prints a message on what an empty summary lacks. Returns the exit status.
     pub(super) fn say_empty(&self, made: &Made, empty: Empty) -> u8 {
         match empty {
             Empty::No => {}
@@ -235,8 +235,8 @@ impl SummaryFlags {
     }
 }
 
-/// Returns the processes that the trace is about: those whose system calls it has; otherwise those whose page faults it
-/// has. Both are recorded of chosen processes only, and switches of all. Empty if it has neither.
+/// Returns the processes that were chosen for recording: those with system calls in the trace, or else those with
+/// page faults, since both are recorded of chosen processes only. Empty if the trace has neither.
 fn about(world: &World, calls_of: &HashMap<ProcessKey, (u64, u64)>) -> HashSet<ProcessKey> {
     if !calls_of.is_empty() {
         return calls_of.keys().cloned().collect();
@@ -255,7 +255,7 @@ fn is_among(about: &HashSet<ProcessKey>, label: &Label) -> bool {
 }
 
 impl SummaryParts {
-    /// Returns the processes that the trace is about, or all if it has nothing of them.
+    /// Returns the rows of the processes that were chosen for recording, or all rows if there are none of them.
     fn about(&self) -> Vec<&Row> {
         let rows = &self.processes.rows;
         let found: Vec<&Row> =
@@ -266,7 +266,7 @@ impl SummaryParts {
         }
     }
 
-    /// Returns who ran, by falling time: whom the trace is about, and the others.
+    /// Returns the processes that ran, by falling time: those that were chosen for recording, and the others.
     fn runs(&self) -> (Vec<&Row>, Vec<&Row>) {
         let mut about = self.about();
         about.retain(|row| row.running > 0);
@@ -423,7 +423,7 @@ impl SummaryParts {
 /// A line of the summary for people.
 struct Line {
     title: &'static str,
-    /// A duration or a number.
+    /// The duration or number at the begin of the line.
     much: String,
     text: String,
 }
@@ -471,7 +471,7 @@ fn rival_text(row: &Row) -> String {
     })
 }
 
-/// Who else had a CPU: threads of one process, or processes of one program.
+/// The program that had a CPU which another thread wanted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rival<'l> {
     /// The waiting process itself.

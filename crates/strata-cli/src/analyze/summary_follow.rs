@@ -80,7 +80,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     Ok(if is_over { status } else { stopped() })
 }
 
-/// The summary so far.
+/// The state of a summary that is repeated while traces are recorded.
 struct FollowedState<'f> {
     flags: &'f SummaryFlags,
     whose: Whose<'f>,
@@ -113,7 +113,7 @@ impl FollowedState<'_> {
         self.passed.go_on(reader, events, None, seen, &go_on, &mut damage);
     }
 
-    /// Makes the summary of what was read. `is_last`: with messages on what it lacks.
+    /// Creates the summary of the records so far. `is_last`: true to print messages on what it lacks.
     fn report(&self, follow: &Follow, is_last: bool) -> (Made, String, Empty) {
         let (mut passed, mut counters) = (self.passed.clone(), self.counters.clone());
         if let Some(upto) = follow.upto().filter(|upto| *upto > i64::MIN) {

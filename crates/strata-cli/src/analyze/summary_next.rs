@@ -28,7 +28,7 @@ const ROWS: usize = 5;
 /// Command that records who used a disk: calls of all processes, and requests to disks.
 const DISK_RECORD: &str = "strata record -a -k 'default,block_rq_*' --duration 3s -o";
 
-/// Findings of a summary.
+/// The findings of a summary from which the next commands are chosen.
 pub struct NextParts<'p> {
     pub reader: &'p Reader,
     pub recorded: Recorded,
@@ -45,7 +45,7 @@ pub struct NextParts<'p> {
     pub has_threads: bool,
 }
 
-/// Commands that have something to show, each once.
+/// A list of suggested commands, without repetition.
 struct Commands {
     all: Vec<String>,
     traces: String,
@@ -64,7 +64,7 @@ impl Commands {
     }
 }
 
-/// Returns the commands, the one for the longest waits first.
+/// Returns the commands to suggest, that for the longest waits first.
 pub fn next(parts: &NextParts<'_>) -> Vec<String> {
     let mut commands = Commands { all: Vec::new(), traces: parts.traces.words() };
     causes(parts, &mut commands);
@@ -113,7 +113,7 @@ pub fn next(parts: &NextParts<'_>) -> Vec<String> {
     commands.all
 }
 
-/// Adds the commands that show the cause.
+/// Adds the commands that show why time was spent.
 fn causes(parts: &NextParts<'_>, commands: &mut Commands) {
     let of_locks = parts.spans.rows.iter().any(|row| row.name.starts_with("pthread:"));
     let rows = || parts.blocked.rows.iter().take(ROWS).filter(|row| is_worth(row, parts.nanos));
@@ -136,7 +136,7 @@ fn causes(parts: &NextParts<'_>, commands: &mut Commands) {
     }
 }
 
-/// Returns a recording that shows what a process computes, if computing took longer than any wait.
+/// Returns a command that records what a process computes, if computing took longer than any wait.
 fn samples(parts: &NextParts<'_>, longest: u64) -> Option<String> {
     // A recorded command would have to be typed again.
     if parts.recorded.stacks || parts.has_command {
@@ -207,7 +207,7 @@ fn wants_cpu(parts: &NextParts<'_>) -> bool {
     wanted(parts) > parts.nanos / WANTED_PART
 }
 
-/// Returns the process whose waits hurt most, otherwise the process that was blocked longest.
+/// Returns the process whose waits delay its program most, or else the process that was blocked longest.
 fn waiter(parts: &NextParts<'_>) -> Option<i32> {
     let of_rows = parts.blocked.rows.iter().find_map(|row| row.label.pid);
     let blocked = || parts.about.iter().filter(|row| row.blocked > 0 && row.label.pid.is_some());

@@ -14,7 +14,7 @@ use crate::units::{clean, count, counted};
 const CALLS: usize = 3;
 /// Limit on the programs that the line of new processes names.
 const PROGRAMS: usize = 3;
-/// Number of new processes below which their line is left out.
+/// Number of new processes below which the summary has no line about them.
 const BEGUN_MIN: u64 = 10;
 
 /// Formats a blocked thread: `srv (22300) in futex of 0x5581, held by evictor/22305: 26×, median 120.113 ms, 3.123 s in
@@ -122,7 +122,7 @@ pub fn begun_text(begun: &BegunProcesses) -> Option<String> {
     Some(format!("began: {}", parts.join("; ")))
 }
 
-/// Returns true if there are many new processes, most of which run one program.
+/// Returns whether many processes began during the trace, most of them of one program.
 pub fn is_storm(begun: &BegunProcesses) -> bool {
     let most = begun.programs.first().map_or(0, |program| program.count);
     begun.count >= BEGUN_MIN && most >= begun.count / 2

@@ -237,7 +237,7 @@ fn record(node: &PathPart, most: usize) -> Record {
     record
 }
 
-/// Returns the report on a thread or span that is not in the traces: the columns of one that is, and no row.
+/// Returns the report on a thread or span that is not in the traces: the usual columns, and no row.
 fn none_found(is_span: bool, made: &Made) -> Document {
     let nobody = PathPart {
         label: Label::default(),

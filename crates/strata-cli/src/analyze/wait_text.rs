@@ -47,7 +47,7 @@ fn most_text(wait: &Wait) -> String {
     }
 }
 
-/// Adds how much of the time the named thread has ended, if there are others: ` 165.6 ms`.
+/// Adds the part of the waiting time that the named thread has ended, if others ended some too: ` 165.6 ms`.
 fn put_part(text: &mut String, wait: &Wait) {
     if wait.enders > 1 {
         let _ = write!(text, " {}", length(wait.ended));

@@ -43,7 +43,7 @@ impl SystemRoot {
         self.path.join(path).display().to_string()
     }
 
-    /// Checks that nobody else can change the folder, which would decide what root runs.
+    /// Checks that no other user can change the folder, since its files decide what root runs.
     fn check(&self, fd: &OwnedFd, path: &str) -> Result<()> {
         let found = fs::fstat(fd).with_context(|| self.shown(path))?;
         let ours = rustix::process::geteuid().as_raw();

@@ -88,7 +88,7 @@ impl Layout {
         document
     }
 
-    /// Makes the report of the moment, which also has what messages say at the end.
+    /// Creates the report for the present moment, which also has the remarks that are messages at the end.
     pub fn document_now(&self, counts: &Counts, top: Option<NonZeroUsize>) -> Document {
         let mut document = self.document(counts, top);
         if counts.full > 0 {
@@ -213,7 +213,7 @@ fn buckets(values: &CountValues) -> Value {
     Value::List(all.map(record).collect())
 }
 
-/// Returns a number that may be negative; one that has no room is shown as the nearest one that has.
+/// Returns a number that may be negative; a number that JSON integers cannot hold becomes the nearest one.
 fn number(number: i128) -> Value {
     match u64::try_from(number) {
         Ok(number) => Value::Uint(number),

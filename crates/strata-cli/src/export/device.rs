@@ -14,7 +14,7 @@ use crate::stderr;
 use crate::stderr::messages::{Message, Weight};
 use crate::units::typed;
 
-/// Returns true if `name` leads to something that is neither a regular file nor a folder.
+/// Returns whether `name` is a pipe or device: it exists, and is neither a regular file nor a folder.
 pub(super) fn is_one(name: &Path) -> bool {
     fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

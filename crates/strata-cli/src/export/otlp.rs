@@ -16,8 +16,8 @@ use crate::stderr::messages::{Message, Weight};
 use crate::stderr::progress::ReadingLine;
 use crate::units::{count, counted};
 
-/// Reads what threads did, so that spans can say what they waited for; nothing if the traces have no kernel. Returns
-/// `None` if it was asked to stop.
+/// Reads the states of threads, so that spans can have what they waited for; empty if no trace is a kernel's.
+/// Returns `None` if the user stopped the reading.
 pub fn states(
     reader: &Reader,
     pairs: &[PairRule],

@@ -33,7 +33,7 @@ const TAKE_MAX: Duration = Duration::from_secs(120);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The most bytes that are written in one step.
 const WRITE_BYTES: usize = 64 << 10;
-/// The period at which a pause, or a wait for the receiver, looks whether it was asked to stop.
+/// The period at which a pause, or a wait for the receiver, checks for the user's request to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The address of a receiver of spans: `http://HOST:PORT/v1/traces`.
@@ -97,7 +97,7 @@ impl Address {
     }
 }
 
-/// The end of a request that was sent once.
+/// The outcome of sending a request once, if it was not accepted.
 enum Sent {
     Accepted(Answer),
     /// The same request may be accepted later, after this time if the receiver says one.
@@ -111,11 +111,11 @@ pub(super) struct Receiver<'r> {
     media_type: &'static str,
     time: TimeSource,
     stop: &'r Stop,
-    /// True if somebody has listened at the address.
+    /// True if a connection to the address was possible.
     is_reached: bool,
-    /// The number of spans that the receiver has refused, and what it said last.
+    /// The number of spans that the receiver has refused, and its last message about that.
     pub(super) rejected: u64,
-    /// The number of requests that it has accepted.
+    /// The number of requests that the receiver has accepted.
     pub(super) accepted: u64,
     remark: String,
 }
@@ -174,7 +174,8 @@ impl<'r> Receiver<'r> {
         }
     }
 
-    /// Returns what the receiver says of the spans that it has accepted, or has not.
+    /// Returns a remark with the receiver's messages about spans that it has accepted or refused; `None` if there are
+    /// none.
     pub(super) fn remark(&self) -> Option<String> {
         let remark = clean(&self.remark);
         match (self.rejected, remark.is_empty()) {

@@ -10,7 +10,7 @@ use strata_export::sql;
 /// Size of a finished export, and its summary.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WrittenExport {
-    /// The number of event records; of spans for OpenTelemetry.
+    /// The number of event records; for OpenTelemetry, the number of spans.
     pub events: u64,
     pub bytes: u64,
     pub perfetto: Option<perfetto::Summary>,
@@ -26,8 +26,8 @@ pub(super) trait EventSink {
     const BEFORE: bool = false;
 
     fn event(&mut self, event: &Event<'_>) -> io::Result<()>;
-    /// Receives a record that is not exported. `is_selected` is true if it lies in the selected time, and only the filter
-    /// has left it out.
+    /// Receives a record that is not exported. `is_selected`: true if the record is in the selected time, and only
+    /// the filter has left it out.
     fn skip(&mut self, _event: &Event<'_>, _is_selected: bool) -> io::Result<()> {
         Ok(())
     }

@@ -10,12 +10,12 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use crate::transport::accept_pause::pause_after;
 
-/// Longest request \[byte\]; the longest time for a request and its answer follows.
+/// Longest request that the server accepts \[byte\].
 const REQUEST_BYTES_MAX: usize = 4096;
-/// The most connections at the same time: the oldest one ends for the next.
+/// The most connections at the same time. At the limit, the oldest one ends when another one comes.
 const CONNECTIONS_MAX: usize = 64;
 const REQUEST: Duration = Duration::from_secs(2);
-/// Period at which the server checks whether it is to end.
+/// Period at which the server of pages checks whether it is to end.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
 
 /// Answer to a request.
@@ -29,7 +29,7 @@ pub struct Page {
     pub body: String,
 }
 
-/// A server of pages.
+/// A small HTTP server of pages, for monitoring.
 #[derive(Debug)]
 pub struct PageServer {
     listener: TcpListener,
@@ -37,12 +37,12 @@ pub struct PageServer {
     most: Duration,
 }
 
-/// A connection that has not got all of its answer.
+/// A connection whose answer was not sent completely.
 struct Asking {
     socket: TcpStream,
     since: Instant,
     request: Vec<u8>,
-    /// The answer, once the request is complete, and how much of it was sent.
+    /// The answer, once the request is complete, and the number of its bytes that were sent.
     answer: Option<(Vec<u8>, usize)>,
 }
 
@@ -105,7 +105,8 @@ impl Asking {
         Ok(Asking { socket, since: Instant::now(), request: Vec::new(), answer: None })
     }
 
-    /// Reads and writes what is possible without waiting. Returns true once all of the answer was sent.
+    /// Reads the request and writes the answer as far as possible without waiting. Returns true once all of the
+    /// answer was sent.
     fn go_on(&mut self, page: &dyn Fn(&str) -> Option<Page>) -> io::Result<bool> {
         let mut buffer = [0; 1024];
         while self.answer.is_none() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Content type of the text.
+/// Content type of a text of metrics.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A text of metrics, to which families are appended.

@@ -9,38 +9,39 @@ use crate::recorder::spool::{Piece, Spool};
 /// An encoded message.
 pub(crate) type Frame = Arc<Vec<u8>>;
 
-/// Smallest memory of a message that is kept for another one \[byte\].
+/// Smallest buffer of a message that is kept for another message \[byte\].
 const SPARE_MIN: usize = 64 << 10;
-/// The most memory that is kept for messages to come \[byte\].
+/// The most memory of buffers that are kept for later messages \[byte\].
 const SPARE_MAX: usize = 4 << 20;
 
-/// Place of a message.
+/// Place where a message of the backlog is kept.
 #[derive(Debug)]
 enum Place {
     Memory(Frame),
     Spool(Piece),
 }
 
-/// The messages of one recording that wait for acknowledgement. Their numbers begin at 0 and count messages.
+/// The messages of one recording that wait for acknowledgement. Messages are numbered from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     frames: VecDeque<Place>,
-    /// Number of the first frame.
+    /// Number of the first message in the backlog.
     first: u64,
-    /// Number of the frame that is sent next on the present connection.
+    /// Number of the message that is sent next on the present connection.
     next: u64,
     /// Size of the messages in memory \[byte\].
     bytes: usize,
     spool: Option<Spool>,
     /// Bytes in memory above which messages go to the spool \[byte\].
     memory: usize,
-    /// Memory of messages that were acknowledged, for messages to come: new memory costs as much as the copy into it.
+    /// Buffers of messages that were acknowledged, for later messages: new memory would cost as much as the copy into
+    /// it.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
 }
 
 impl Backlog {
-    /// Has messages written to the spool while those in memory have more than `memory` bytes.
+    /// Sets the spool, to which messages are written while those in memory have more than `memory` bytes.
     pub(crate) fn set_spool(&mut self, spool: Spool, memory: usize) {
         (self.spool, self.memory) = (Some(spool), memory);
     }
@@ -90,7 +91,7 @@ impl Backlog {
         true
     }
 
-    /// Removes the messages before `next`. Returns false if they were not sent.
+    /// Removes the messages before `next`. Returns false if one of them was not sent yet.
     pub(crate) fn acknowledge(&mut self, next: u64) -> bool {
         let is_possible = next <= self.next;
         if is_possible {
@@ -99,14 +100,14 @@ impl Backlog {
         is_possible
     }
 
-    /// Returns memory for a message that is about to be written, with any content.
+    /// Returns a buffer for a message that is about to be encoded. Its content is arbitrary.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         let buffer = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= buffer.capacity();
         buffer
     }
 
-    /// Keeps the memory of a message that is not needed any more, if it is worth it.
+    /// Keeps the buffer of a message for later ones, if it is large enough and there is room.
     fn keep(&mut self, buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         if bytes >= SPARE_MIN && bytes <= SPARE_MAX - self.spare_bytes {

@@ -30,16 +30,16 @@ pub struct Recording {
     pub host: String,
     /// Requested name of the recording's folder.
     pub session: String,
-    /// Reads the CPU's counter and the clock at one moment.
+    /// Function that reads the CPU's counter and the clock at one moment.
     pub pair: fn() -> CounterPair,
     /// Function that the sending thread calls first, to give up rights.
     pub begin: fn(),
-    /// True if the relay has taken an earlier part of the same session. A refusal is then for want of space there, or for
-    /// something else that may end: the recording is offered again, and waits.
+    /// True if the relay has taken an earlier part of the same session. A refusal is then temporary, for example for
+    /// lack of space, and the recording is offered again later.
     pub is_later_part: bool,
 }
 
-/// Returns the folder of spools: what is in /tmp is often in memory.
+/// Returns the folder for spools. That is not /tmp, which is often in memory.
 fn spool_folder() -> PathBuf {
     let named = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
     named.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
@@ -52,15 +52,14 @@ pub struct RemoteOutput {
     next: u32,
     /// Numbers of the traces in messages, by path.
     ids: HashMap<PathBuf, u32>,
-    /// Held by each sink.
+    /// A counter of the sinks, each of which holds a clone.
     sinks: Arc<()>,
-    /// State of the thread that sends, and what it calls first; `None` once it runs.
+    /// The sender, and the function that its thread calls first; `None` once the thread runs.
     waiting: Option<(Sender, fn())>,
 }
 
 impl RemoteOutput {
-    /// Starts a thread that talks to the relay. Does not wait for the connection: packets that are recorded before stay
-    /// in memory.
+    /// Starts a thread that talks to the relay. Does not wait for the connection; until then, packets stay in memory.
     ///
     /// # Errors
     /// A system call failed.
@@ -70,7 +69,8 @@ impl RemoteOutput {
         Ok(output)
     }
 
-    /// Makes an output that connects to the relay when its first trace begins: one without traces leaves nothing there.
+    /// Makes an output that connects to the relay when its first trace begins: an output without traces leaves
+    /// nothing at the relay.
     ///
     /// # Errors
     /// A system call failed.
@@ -138,7 +138,7 @@ impl RemoteOutput {
         self.next > 0
     }
 
-    /// Returns true if this trace is one of this output.
+    /// Returns whether the sink belongs to a trace of this output.
     #[must_use]
     pub fn has(&self, sink: &dyn Sink) -> bool {
         sink.path().starts_with(self.link.path())
@@ -218,8 +218,8 @@ impl Sink for RemoteTrace {
         &self.path
     }
 
-    /// Sends the whole metadata each time: the relay may have been started again, and its present metadata are not
-    /// necessarily the former ones.
+    /// Sends the metadata as a whole each time, since a relay that was started again may not have the previous
+    /// ones.
     fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
         if text.len() > METADATA_BYTES_MAX {
             return Err(self.too_large("the metadata of a trace", text.len(), METADATA_BYTES_MAX));

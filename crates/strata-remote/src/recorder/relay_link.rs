@@ -14,13 +14,13 @@ use strata_relay::{FromRecorder, FRAME_BYTES_MAX};
 use crate::recorder::backlog::{Backlog, Frame};
 use crate::recorder::spool::Spool;
 
-/// The most bytes that wait for the relay in memory \[byte\]. Half of it is for what is still recorded while the
-/// recorder is told to wait.
+/// The most bytes that wait for the relay in memory \[byte\]. Half of them are a reserve for packets that arrive
+/// while the recorder is told to wait.
 pub const BACKLOG_BYTES: usize = 64 << 20;
 /// Longest silence of the relay at the end of a recording.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest time at the end of a recording in which the relay answers, but acknowledges no further message: its disk is
-/// slow, or other recorders use its memory.
+/// Longest time that the end of a recording waits for a relay that answers but acknowledges no further message, for
+/// example because its disk is slow.
 const STALL: Duration = Duration::from_secs(120);
 /// Period at which a waiting thread checks whether it must still wait.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -42,9 +42,9 @@ pub struct Link {
 struct State {
     backlog: Backlog,
     is_connected: bool,
-    /// Why there is no connection.
+    /// The reason why there is no connection; `None` if there is one.
     problem: Option<String>,
-    /// Why nothing more is sent at all.
+    /// The reason why nothing more is sent, for good; `None` if sending continues.
     failure: Option<String>,
     /// Number of connections that broke.
     breaks: u64,
@@ -54,15 +54,15 @@ struct State {
     is_complete: bool,
     /// True if the recording has ended without waiting for the remaining messages.
     is_abandoned: bool,
-    /// The time that the end of the recording still waits for the relay to acknowledge something; `None` until the relay has
-    /// first acknowledged something, or the end has begun.
+    /// The relay's last signs of life, by which the end of the recording stops waiting. `None` until the first
+    /// acknowledgement, or until the end begins.
     patience: Option<Patience>,
-    /// Function that ends this wait; `None` if the recording is not ending.
+    /// Function that returns true to stop waiting at the end of the recording; `None` before the end.
     is_over: Option<IsOver>,
     /// Total time without a connection, before the present connection.
     away: Duration,
     away_since: Option<Instant>,
-    /// What the relay does not write, since this host has as many bytes there as it may have.
+    /// The records that the relay discards because this host's share of its space is used up.
     quota: QuotaLook,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Times of a relay's last signs of life.
+/// Times of a relay's last signs of life, for limits on waiting.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     /// Time of the last acknowledgement, even one that repeats an earlier one.
@@ -86,7 +86,7 @@ impl Patience {
         Patience { heard: now, advanced: now }
     }
 
-    /// Notes an acknowledgement. `is_further`: it acknowledges messages that were not acknowledged before.
+    /// Notes an acknowledgement. `is_further`: true if it acknowledges messages for the first time.
     fn hear(&mut self, now: Instant, is_further: bool) {
         self.heard = now;
         if is_further {
@@ -112,19 +112,19 @@ impl State {
         self.patience.get_or_insert(Patience::new(now)).hear(now, is_further);
     }
 
-    /// Returns true if the end of the recording waits no longer for the relay.
+    /// Returns whether the end of the recording has waited for the relay as long as it may.
     fn has_waited(&self) -> bool {
         self.patience.is_none_or(|patience| patience.is_exhausted(Instant::now()))
             || self.is_over.as_ref().is_some_and(|is_over| is_over())
     }
 }
 
-/// What a relay does not write, since this host has as many bytes there as it may have.
+/// The records that a relay discards because this host's share of its space is used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaLook {
     /// Number of event records that were discarded so far.
     pub records: u64,
-    /// True if what is sent now is discarded.
+    /// True if the relay discards the packets that are sent now.
     pub is_full: bool,
 }
 
@@ -133,7 +133,7 @@ pub struct QuotaLook {
 pub struct LinkLook {
     /// True if there is a connection.
     pub is_connected: bool,
-    /// Why there is no connection.
+    /// The reason why there is no connection; `None` if there is one.
     pub problem: Option<String>,
     /// Number of connections that broke.
     pub breaks: u64,
@@ -141,9 +141,9 @@ pub struct LinkLook {
     pub away: Duration,
     /// Number of messages that the relay has not acknowledged.
     pub messages: u64,
-    /// Size of those in memory \[byte\].
+    /// Size of the messages in memory that the relay has not acknowledged \[byte\].
     pub bytes: usize,
-    /// Size of those in the spool on the disk \[byte\].
+    /// Size of the messages in the spool on the disk \[byte\].
     pub spooled: u64,
     /// Why the last message could not be written to the spool.
     pub spool_problem: Option<String>,
@@ -152,7 +152,7 @@ pub struct LinkLook {
 }
 
 impl Link {
-    /// Makes the link to the relay `name`, which is its name in messages.
+    /// Creates the link to a relay. `name`: the relay's name in messages.
     ///
     /// # Errors
     /// A system call failed.
@@ -162,13 +162,13 @@ impl Link {
         Ok(Link { path: PathBuf::from(name), state, changed, wake })
     }
 
-    /// Notes that the relay is looked for from now on.
+    /// Notes that the sender tries to connect from now on.
     pub(crate) fn begin_to_connect(&self) {
         self.lock().away_since = Some(Instant::now());
     }
 
-    /// Has messages written to a spool of at most `most` bytes in `folder`, while those in memory have half of what is kept
-    /// there.
+    /// Creates a spool of at most `most` bytes in `folder`. Messages are written to it while those in memory take
+    /// half of their limit.
     ///
     /// # Errors
     /// A system call failed.
@@ -210,7 +210,7 @@ impl Link {
         }
     }
 
-    /// Returns why nothing more is sent at all; `None` if sending continues.
+    /// Returns why nothing more is sent, for good; `None` if sending continues.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
@@ -223,7 +223,7 @@ impl Link {
         !state.is_ending && !state.has_spool() && state.backlog.bytes() > BACKLOG_BYTES / 2
     }
 
-    /// Returns how many more bytes the backlog takes, and its size \[byte\].
+    /// Returns the free space in the backlog, and the size of the backlog \[byte\].
     #[must_use]
     pub fn room(&self) -> (u64, u64) {
         let state = self.lock();
@@ -265,8 +265,7 @@ impl Link {
         Ok(())
     }
 
-    /// Appends the message that `encode` writes into the memory that it is given. The thread that sends does not wait for it
-    /// meanwhile.
+    /// Appends a message that `encode` writes into a buffer. The sending thread is not blocked meanwhile.
     ///
     /// # Errors
     /// As [`Link::say`], or what `encode` returns.
@@ -281,7 +280,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until there is room in the backlog, if it waits for that.
+    /// Waits until there is room in the backlog, if writers are to wait (see [`Link::begin_end`]).
     fn wait_for_room(&self) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = self.lock();
         loop {
@@ -438,7 +437,8 @@ impl Link {
         is_possible
     }
 
-    /// Notes what the relay does not write. A number never goes down, whatever the relay says.
+    /// Notes the number of records that the relay has discarded for lack of space, and whether it discards now. The
+    /// number never goes down, even if the relay reports a lower one.
     pub(crate) fn set_quota(&self, records: u64, is_full: bool) {
         let mut state = self.lock();
         state.quota = QuotaLook { records: state.quota.records.max(records), is_full };
@@ -454,7 +454,7 @@ impl Link {
         state.problem = Some(why);
     }
 
-    /// Notes that nothing more is sent at all, and why.
+    /// Notes that nothing more is sent, for good, and why.
     pub(crate) fn fail(&self, why: String) {
         self.lock().failure.get_or_insert(why);
         self.changed.notify_all();

@@ -24,7 +24,7 @@ const FRAMES_MAX: usize = 1 << 20;
 
 /// Why a connection ended.
 enum End {
-    /// The recording is over: all was sent, or nobody waits for the rest.
+    /// The recording is over: all was sent, or the recorder does not wait for the rest.
     Over,
     /// The connection broke; another one may succeed.
     Broken(String),
@@ -61,7 +61,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Sends until all is sent, nobody waits for the rest, or the relay refuses the recording.
+    /// Sends until all is sent, the recorder does not wait for the rest, or the relay refuses the recording.
     pub(crate) fn run(&self) {
         let (mut pause, mut was_there) = (PAUSE.0, false);
         loop {

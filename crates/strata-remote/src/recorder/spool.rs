@@ -21,7 +21,7 @@ pub(crate) struct Spool {
     /// Messages, from the oldest to the newest.
     pieces: VecDeque<Piece>,
     bytes: u64,
-    /// Why a message could not be written last; `None` if the last one was.
+    /// Why the last message could not be written; `None` if it was written.
     problem: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Spool {
         self.bytes
     }
 
-    /// Returns how many bytes a message may have at most now.
+    /// Returns the size of the largest message for which there is space now \[byte\].
     pub(crate) fn free_bytes(&self) -> u64 {
         if self.problem.is_some() {
             return 0;
@@ -118,7 +118,7 @@ impl Spool {
         }
     }
 
-    /// Returns why a message could not be written last.
+    /// Returns why the last message could not be written; `None` if it was written.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }

@@ -28,14 +28,16 @@ use crate::recording_folder::folder_names::is_session;
 use crate::recording_folder::recording_state::{is_recording, lines_file, trace_lines, TraceLine};
 use crate::recording_folder::recording_writer::STREAMS;
 
-/// The most packets of one stream in one look, and the most bytes of all: then the next look follows at once.
+/// The most packets of one stream that are sent in one look at a recording. If there are more, the next look follows
+/// at once.
 const PACKETS_MAX: usize = 64;
 const BYTES_MAX: u64 = 64 << 20;
 /// Alignment of packets in a file \[byte\].
 const ALIGN: u64 = 8;
 /// Time without a lock of its folder after which a recording counts as one whose recorder was killed.
 const UNLOCKED: Duration = Duration::from_secs(10);
-/// The time after a change within which another change may leave a file's time stamp as it is.
+/// The resolution of files' time stamps: another change within this time after a change may leave the time stamp
+/// unchanged.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Function that sends a message.
@@ -44,16 +46,16 @@ pub(crate) type Send<'s> = dyn FnMut(&FromRecorder<'_>) -> io::Result<()> + 's;
 /// Packets that a viewer has already: the number of the last one, by trace and stream.
 pub(crate) type Seen = HashMap<(u32, u32), u64>;
 
-/// Result of a look.
+/// Result of looking for new data in a recording's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
-    /// False if nothing more will come.
+    /// True if more data may come; false if the recording has ended.
     pub(crate) is_recorded: bool,
-    /// True if there was more than one look takes.
+    /// True if the look has reached its limits, so that more data are waiting.
     pub(crate) has_more: bool,
 }
 
-/// A recording's folder, and what of it was sent.
+/// A recording's folder, as messages for a viewer, with the parts that were sent already.
 #[derive(Debug)]
 pub(crate) struct FolderMessages {
     folder: PathBuf,
@@ -90,11 +92,11 @@ enum Found {
     End { sequence: u64, end_ns: u64 },
 }
 
-/// Size and time of a file when it was last read.
+/// Size and time stamp of a file when it was last read.
 #[derive(Clone, Copy, Debug, Default)]
 struct FileStamp {
     stamp: Option<(i64, i64, u64, u64)>,
-    /// Time at which the last change was seen, until the file was read once more after that.
+    /// Time at which the last change was noticed; `None` once the file was read again some time after that change.
     changed: Option<Instant>,
 }
 
@@ -120,7 +122,7 @@ impl FileStamp {
 #[derive(Clone, Copy, Debug, Default)]
 struct SentFile {
     stamp: FileStamp,
-    /// Hash of what was sent; `None` if nothing was.
+    /// Hash of the content that was sent; `None` if the file was not sent yet.
     hash: Option<u64>,
 }
 
@@ -159,13 +161,14 @@ fn progress(folder: &Path) -> Option<ProgressMark> {
 }
 
 impl FolderMessages {
-    /// Begins with the recording in `folder`. `seen`: what need not be sent again.
+    /// Prepares to send the recording in `folder`. `seen`: packets that the viewer has already.
     pub(crate) fn new(folder: &Directory, seen: Seen) -> FolderMessages {
         let (folder, lines) = (folder.path().to_owned(), FileStamp::default());
         FolderMessages { folder, traces: BTreeMap::new(), lines, unlocked: None, seen }
     }
 
-    /// Sends what is new. `has_recorder`: the relay knows that the recorder is connected, or was just before.
+    /// Sends the new data of the recording. `has_recorder`: true if the relay knows that the recorder is
+    /// connected, or was just before.
     ///
     /// # Errors
     /// A file cannot be read, is damaged, or the message cannot be sent.
@@ -187,7 +190,7 @@ impl FolderMessages {
         Ok(Looked { is_recorded: has_more || (ended.is_none() && !is_killed), has_more })
     }
 
-    /// Returns true if nobody has had the folder locked for a while.
+    /// Returns whether the folder was not locked for some time, so that the recorder counts as killed.
     fn is_killed(&mut self, now: Instant, has_recorder: bool) -> bool {
         // Not every file system has locks.
         self.unlocked = match has_recorder || Follow::is_recorded(&self.folder) {
@@ -216,7 +219,7 @@ impl SentTrace {
         }
     }
 
-    /// Sends what is new in this trace. Returns true if there is more.
+    /// Sends the new data of this trace. Returns true if there is more.
     fn look(&mut self, seen: &Seen, bytes: &mut u64, send: &mut Send<'_>) -> io::Result<bool> {
         let id = self.line.id;
         if !self.folder.join("metadata").exists() {
@@ -331,8 +334,8 @@ impl SentTrace {
 }
 
 impl SentStream {
-    /// Looks for packets after the last one that was sent, and for a new end of that one. Returns them, and whether there
-    /// are no more. `upto`: packets up to this number are passed over.
+    /// Looks for packets after the last one that was sent, and for a new end of that packet. Returns these, and
+    /// whether they are all. `upto`: packets up to this number are skipped.
     fn find(&mut self, path: &Path, upto: Option<u64>) -> io::Result<(Vec<Found>, bool)> {
         let mut found = Vec::new();
         let file = match open(path) {
@@ -436,8 +439,8 @@ fn packet_in(bytes: &[u8]) -> Option<(Header, &[u8])> {
     Some((header.with_content_bytes(content as u64), body))
 }
 
-/// Opens the folder of the recording of a host that a viewer has named: the name itself, the newest one whose name begins
-/// with it and `-`, or the newest one.
+/// Opens the folder of the recording that a viewer wants from a host: the one of this name; else the newest one whose
+/// name begins with this name and `-`; without a name, the newest one.
 ///
 /// # Errors
 /// There is none; the text names those that there are.

@@ -66,7 +66,7 @@ pub fn host_name(name: &str) -> String {
     if clean.is_empty() { "unnamed" } else { clean }.to_owned()
 }
 
-/// Returns the folder name for a recording. A long name loses its begin and keeps its end, which has the time.
+/// Returns the folder name for a recording. A name that is too long is cut at its begin, since its end has the time.
 #[must_use]
 pub fn recording_name(name: &str) -> String {
     let clean: String = name

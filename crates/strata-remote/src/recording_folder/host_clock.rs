@@ -13,17 +13,17 @@ use strata_ctf::read::metadata;
 use strata_model::{ClockClass, Uuid};
 use strata_relay::{in_host_time_again, Bounds, Entry, Epoch, Exchange, Line, DRIFT_PPM};
 
-/// File of a recording with exchanges, for a relay that is started again.
+/// Name of the file in which a relay keeps clock exchanges of a recording, for when it is started again.
 const FILE: &str = ".strata-relay-clock";
-/// Largest such file that is read \[byte\].
+/// Largest file of clock exchanges that is read \[byte\].
 const BYTES_MAX: u64 = 1 << 20;
-/// Number of questions that are asked in a row.
+/// Number of questions for the host's time that are asked without a pause at first.
 const QUICK: u64 = 8;
 /// Time after which metadata are written again at first; it doubles each time \[ns\].
 const REWRITE_NS: u64 = 10_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 
-/// What is known of the clock of a recorder's host.
+/// The relation between the clock of a recorder's host and that of the relay, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct HostClock {
     /// UUID of the host's boot, which its clock has in metadata.
@@ -31,7 +31,7 @@ pub(crate) struct HostClock {
     /// Wall-clock time at 0 of the relay's clock \[ns since 1970\].
     wall_ns: i64,
     bounds: Bounds,
-    /// Number of the last question and the time at which it was sent, if it is not answered.
+    /// Number of the last question and the time at which it was sent, until it is answered.
     asked: Option<(u64, u64)>,
     questions: u64,
     /// First and last time of packets, by the host's clock \[ns\].
@@ -41,12 +41,13 @@ pub(crate) struct HostClock {
     /// Time by the host's clock at which metadata are written again \[ns\].
     rewrite: u64,
     period: u64,
-    /// Best exchange since exchanges were last saved.
+    /// The most exact exchange since exchanges were last saved.
     best: Option<Exchange>,
 }
 
 impl HostClock {
-    /// Makes the clock of a host with this boot. `wall_ns`: wall-clock time at 0 of the relay's clock.
+    /// Creates the clock of a host. `boot`: UUID of the host's boot. `wall_ns`: wall-clock time at 0 of the relay's
+    /// clock.
     pub(crate) fn new(boot: Uuid, wall_ns: i64) -> HostClock {
         HostClock {
             boot,
@@ -62,7 +63,7 @@ impl HostClock {
         }
     }
 
-    /// Begins a question at this time of the relay's clock. Returns its number.
+    /// Notes a question for the host's time, sent at this time of the relay's clock. Returns its number.
     pub(crate) fn ask(&mut self, now_ns: u64) -> u64 {
         self.questions += 1;
         self.asked = Some((self.questions, now_ns));
@@ -101,13 +102,14 @@ impl HostClock {
         self.last >= self.rewrite && self.last > 0
     }
 
-    /// Begins the time until the metadata are written again.
+    /// Begins the next period after which the metadata are written again.
     pub(crate) fn begin_period(&mut self) {
         self.period = self.period.saturating_mul(2);
         self.rewrite = self.last.saturating_add(self.period);
     }
 
-    /// Returns what is known now. `is_final`: nothing later is recorded.
+    /// Returns the linear relation between both clocks that is known now. `is_final`: true if no later packets
+    /// follow.
     fn line(&self, is_final: bool) -> Option<Line> {
         let (first_packet, last_packet) = self.packets.unzip();
         let known = self.last.max(last_packet.unwrap_or(0));
@@ -140,7 +142,8 @@ impl HostClock {
         })
     }
 
-    /// Rewrites the metadata of a trace with this clock. `None`: its clock is another one, or nothing is known of it.
+    /// Rewrites the metadata of a trace with this clock. `None` if the trace has another clock, or the relation
+    /// between both is not known.
     pub(crate) fn describe(&self, text: &str, is_final: bool) -> Option<String> {
         let line = self.line(is_final)?;
         let schema = metadata::parse(text.as_bytes()).ok()?;

@@ -10,7 +10,8 @@ use strata_collect::is_passing;
 pub(crate) struct Problem {
     /// The reason, for people.
     pub(crate) why: String,
-    /// True if the same messages may be taken later: the relay's machine lacks space, descriptors or memory now.
+    /// True if the problem is temporary, such as a lack of space, descriptors or memory: the same messages may be
+    /// taken later.
     pub(crate) is_passing: bool,
 }
 

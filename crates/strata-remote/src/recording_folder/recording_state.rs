@@ -47,7 +47,7 @@ pub(crate) struct StateFiles {
     next: OwnedFd,
 }
 
-/// Contents of the state files of a recording.
+/// The contents of the state files of an earlier connection's recording.
 #[derive(Debug)]
 pub(crate) struct Remembered {
     pub(crate) files: StateFiles,
@@ -65,8 +65,8 @@ pub(crate) struct NextMark {
     pub(crate) durable: u64,
     /// UUID of the boot in which the numbers were written.
     pub(crate) boot: Uuid,
-    /// Number of event records in messages before `next`, and before `durable`, that were not written: the host's
-    /// recordings had as many bytes as they may have.
+    /// Number of event records in messages before `next`, and before `durable`, that were discarded because the
+    /// host's share of the space was used up.
     pub(crate) quota: u64,
     pub(crate) durable_quota: u64,
 }
@@ -91,8 +91,7 @@ impl StateFiles {
         Ok(files)
     }
 
-    /// Opens the files of a recording that was here before. `None`: the folder is of none, or its relay ended before the files
-    /// said of which.
+    /// Opens the state files of an existing recording. `None` if the folder has no complete ones.
     ///
     /// # Errors
     /// The files cannot be read. `InvalidData`: the files are damaged.
@@ -220,7 +219,7 @@ pub(crate) fn lines_file(folder: &std::path::Path) -> std::path::PathBuf {
     folder.join(FILE)
 }
 
-/// Returns the traces of the recording in this folder, as far as its state file says.
+/// Returns the traces of the recording in this folder, as its state file lists them.
 ///
 /// # Errors
 /// The file cannot be read. `InvalidData`: it is damaged.

@@ -51,16 +51,17 @@ pub(crate) const TRACES_MAX: usize = 16_384;
 pub(crate) const STREAMS_MAX: u64 = 1 << 16;
 /// The most traces of one recording whose folders are open at the same time.
 const OPEN_MAX: usize = 64;
-/// File in a recording's folder: it was handed to the relay's command.
+/// Name of the file that marks a recording which the relay's command has taken.
 pub(crate) const DELIVERED: &str = ".strata-delivered";
 /// The most folder names that are tried for a recording, and for processes with the same name and number.
 const TRIES: u32 = 1000;
 /// Size of the shortest event record \[byte\].
 const RECORD_BYTES_MIN: u64 = 4;
-/// Size that a file counts at least \[byte\].
+/// The least size with which a file counts towards limits \[byte\].
 const FILE_BYTES: u64 = 4096;
 
-/// Whether the files of a recording that is continued have everything that its state file says was received.
+/// How far the files of a continued recording can be trusted to have everything that its state file counts as
+/// received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilesState {
     /// The files have everything that was written to them.
@@ -68,12 +69,12 @@ pub(crate) enum FilesState {
     /// The files have everything that was written to them. Data that are not known to be on the disk are requested
     /// again all the same.
     Durable,
-    /// A write to the disk has failed. The files may have wrong bytes in place of the data that were not known to be on
-    /// the disk.
+    /// A write to the disk has failed. The files may have wrong bytes in place of data that were not forced to the
+    /// disk.
     Doubted,
 }
 
-/// A recording's folder, and how far its messages have come.
+/// The writer of a recording's folder, with the progress of its messages.
 #[derive(Debug)]
 pub(crate) struct RecordingWriter {
     folder: Directory,
@@ -86,16 +87,17 @@ pub(crate) struct RecordingWriter {
     durable: u64,
     /// UUID of this machine's boot.
     boot: Uuid,
-    /// What was here was written in another boot, or could not be forced to the disk: what is behind the durable part may be
-    /// anything.
+    /// True if the files were written in another boot, or could not be forced to the disk: data after the durable
+    /// part may be wrong.
     is_of_other_boot: bool,
     /// Bytes that were written since the folder was made or opened \[byte\].
     bytes: u64,
-    /// Event records that were discarded, as counted by the packets since then.
+    /// Event records that were discarded, as counted by packets since the folder was made or opened.
     discarded: u64,
-    /// True if packets are left out, since the host's recordings have as many bytes as they may have.
+    /// True if packets are discarded, because the host's share of the space is used up.
     is_full: bool,
-    /// Number of event records in packets that were left out: of all messages, and of those that were forced to the disk.
+    /// Number of event records in packets that were discarded for lack of space: in all messages, and in those before
+    /// the durable number.
     quota: u64,
     durable_quota: u64,
     /// True if the recorder has reported how the recording ended.
@@ -104,7 +106,7 @@ pub(crate) struct RecordingWriter {
     has_end_mark: bool,
     /// Clock of the recorder's host; `None` if it is the relay's.
     clock: Option<HostClock>,
-    /// Number of times that what is known of the host's clock has changed.
+    /// Number of times that the known relation to the host's clock has changed.
     clock_periods: u64,
     /// Counter of uses of traces, to find the folder that was not used for the longest time.
     uses: u64,
@@ -116,7 +118,7 @@ struct ReceivedTrace {
     line: TraceLine,
     /// Files and checks of the trace; `None` if they were closed, or not opened yet.
     open: Option<Box<OpenTrace>>,
-    /// The same without descriptors, if the trace was closed in favour of others.
+    /// The state of the trace without descriptors, if it was closed so that others could be opened.
     closed: Option<Box<ClosedTrace>>,
     /// Folder of the trace, which an earlier connection has locked; `None` if it has to be opened.
     held: Option<Directory>,
@@ -138,7 +140,7 @@ struct OpenTrace {
     before: BTreeMap<u32, Last>,
 }
 
-/// A trace whose folder was closed in favour of others.
+/// A trace whose folder was closed so that those of others could be opened.
 #[derive(Debug)]
 struct ClosedTrace {
     files: ClosedFiles,
@@ -161,8 +163,8 @@ impl ClosedTrace {
     }
 }
 
-/// The folders of a recording without a connection. They stay locked, so that who follows the recording does not take it for
-/// one whose recorder was killed.
+/// The folders of a recording without a connection. They stay locked, so that viewers do not take the recorder for
+/// killed.
 #[derive(Debug)]
 pub(crate) struct ClosedRecording {
     folder: Directory,
@@ -207,8 +209,9 @@ impl ClosedRecording {
 }
 
 impl RecordingWriter {
-    /// Opens the folder of a recording below that of its host, or makes it, if the host has fewer than `most`. `first`: the
-    /// recorder was told that all messages before it are on the disk. `kept`: what of one that was here goes on.
+    /// Opens the folder of a recording below that of its host, or creates it if the host has fewer than `most`
+    /// recordings. `first`: the recorder knows that all messages before this one are on the disk. `kept`: the state
+    /// that an earlier connection has left.
     ///
     /// # Errors
     /// The host has too many recordings, the folder belongs to another recording and no other name is free, or a system
@@ -271,7 +274,7 @@ impl RecordingWriter {
         Err(format!("{TRIES} recordings have this name. Remove some, or use another name").into())
     }
 
-    /// Closes all but the folders, which stay locked until the recorder comes again.
+    /// Closes everything except the folders, which stay locked until the recorder connects again.
     pub(crate) fn park(self) -> ClosedRecording {
         let RecordingWriter { folder, traces, .. } = self;
         let folder_of = |trace: ReceivedTrace| {
@@ -337,8 +340,8 @@ impl RecordingWriter {
         }
     }
 
-    /// Has the traces described in the time of this machine, whose clock was 0 at `wall_ns` after 1970. `host_boot` is the UUID
-    /// of the host's boot.
+    /// Makes the metadata relate the traces' clock to that of this machine, which was 0 at `wall_ns` after 1970.
+    /// `host_boot` is the UUID of the host's boot.
     pub(crate) fn translate_times(&mut self, host_boot: Uuid, wall_ns: i64) {
         if host_boot == self.boot || host_boot == Uuid::default() {
             return;
@@ -353,8 +356,8 @@ impl RecordingWriter {
         self.clock.as_mut()
     }
 
-    /// Writes what is now known of the host's clock into the metadata of all traces that are open, if it is time to, or at
-    /// the end of the connection.
+    /// Writes the known relation to the host's clock into the metadata of all open traces, if that is due or the
+    /// connection ends.
     pub(crate) fn write_clock(&mut self, is_end: bool) {
         let Some(clock) = self.clock.as_mut().filter(|clock| is_end || clock.is_due()) else {
             return;
@@ -371,15 +374,15 @@ impl RecordingWriter {
         }
     }
 
-    /// Continues after the machine was started again, from the last message that was forced to the disk. What the files
-    /// have after that is cut off when it is received again.
+    /// Continues after the machine was started again, from the last message that was forced to the disk. Later data
+    /// in the files are cut off when they are received again.
     fn recover(&mut self, first: u64) -> io::Result<()> {
         self.want_again(first);
         self.is_of_other_boot = true;
         self.note_again().map(drop)
     }
 
-    /// Goes on where everything was forced to the disk.
+    /// Continues from the last message that was forced to the disk, and requests the later ones again.
     fn want_again(&mut self, first: u64) {
         // The last acknowledgement may be later than what the file says of it, and is believed: it was this relay's.
         let all = self.next;
@@ -392,7 +395,7 @@ impl RecordingWriter {
         }
     }
 
-    /// Notes that what is not known to be on the disk may be anything, since it could not be written there.
+    /// Notes that data that were not forced to the disk may be wrong, since writing them has failed.
     pub(crate) fn doubt(&mut self) {
         self.is_of_other_boot = true;
     }
@@ -404,12 +407,13 @@ impl RecordingWriter {
         std::mem::replace(&mut self.durable_quota, self.quota) != self.quota
     }
 
-    /// Leaves packets out from now on, or writes them again.
+    /// Sets whether packets are discarded from now on, because the host's share of the space is used up.
     pub(crate) fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
     }
 
-    /// Returns the number of event records in packets that were left out so far, and whether packets are left out now.
+    /// Returns the number of event records in packets that were discarded for lack of space, and whether packets are
+    /// discarded now.
     pub(crate) fn quota(&self) -> (u64, bool) {
         (self.quota, self.is_full)
     }
@@ -471,7 +475,7 @@ impl RecordingWriter {
         Ok(self.noted)
     }
 
-    /// Notes it although the number is the same, since what is known of it is not.
+    /// Writes the number again although it is unchanged, since its durability has changed.
     ///
     /// # Errors
     /// What the system says.
@@ -480,7 +484,7 @@ impl RecordingWriter {
         self.note()
     }
 
-    /// Does what a numbered message says.
+    /// Carries out a numbered message of the recorder.
     ///
     /// # Errors
     /// Why the relay takes no more messages.
@@ -586,7 +590,7 @@ impl RecordingWriter {
         trace.ok_or_else(|| "a trace is not open".into())
     }
 
-    /// Opens the folder of a trace, and continues its files. They are read only if this was not done before.
+    /// Opens the folder of a trace, and continues its files. The files are read only if that was not done before.
     fn open_trace(&mut self, id: u32) -> Result<OpenTrace, Problem> {
         let RecordingWriter { folder, traces, is_of_other_boot, .. } = self;
         let trace = traces.get_mut(&id).ok_or("a trace is not there")?;
@@ -735,7 +739,7 @@ impl RecordingWriter {
     }
 
     /// Removes the packets from number `from` on from a stream's file, which were written before the machine was
-    /// started again: the recorder sends all of them again.
+    /// restarted. The recorder sends them again.
     fn cut(&mut self, id: u32, stream: u32, from: u64) -> Result<(), Problem> {
         let trace = self.trace(id)?;
         if trace.before.get(&stream).is_none_or(|last| last.sequence < from) {
@@ -769,7 +773,7 @@ impl RecordingWriter {
         }
     }
 
-    /// Removes a trace without packets.
+    /// Removes a trace that ended without packets.
     fn gone(&mut self, id: u32) -> Result<(), Problem> {
         let open = self.trace(id)?;
         if open.streams.count() > 0 {
@@ -793,14 +797,15 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Returns the end mark of the recording, of which these records are in no trace by its recorder's count.
+    /// Returns the end mark of the recording, with the losses of records that are in no trace, as counted by its
+    /// recorder.
     fn end_of_recording(&self, ending: Ending, losses: Losses) -> EndMark {
         let unwritten = losses.unwritten.saturating_add(self.quota);
         let losses = Losses { unwritten, ..losses };
         EndMark { ending, losses, quota: self.quota, ..EndMark::default() }
     }
 
-    /// Writes an end mark that says that the recording failed, since its recorder has not ended it.
+    /// Writes an end mark for a failed recording, which its recorder has not ended.
     pub(crate) fn fail(&self) {
         let mark = self.end_of_recording(Ending::Failed, Losses::default());
         // On an error, the folder still says that it is being recorded.
@@ -900,8 +905,8 @@ fn read_trace(directory: Directory, is_of_other_boot: bool) -> Result<OpenTrace,
     Ok(OpenTrace { files, uuid, streams, before })
 }
 
-/// Removes empty stream files that a killed relay has left. After a loss of power, also cuts off what is no packet at
-/// the end of the others.
+/// Removes empty stream files that a killed relay has left. After a loss of power, also cuts off data at the end of
+/// others that are no packet.
 fn mend(directory: &Directory, is_of_other_boot: bool) -> io::Result<()> {
     for name in directory.names()? {
         let name = name.to_string_lossy().into_owned();
@@ -917,8 +922,8 @@ fn mend(directory: &Directory, is_of_other_boot: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until no other thread parses metadata. Parsed, they take many times the memory of their text, which comes within the
-/// limit on memory for messages: thousands of recorders that send large ones at once take the memory of one.
+/// Waits until no other thread parses metadata. Parsed metadata take many times the memory of their text. By taking
+/// turns, thousands of recorders that send large metadata at once only take the memory of one.
 fn parsing_turn() -> MutexGuard<'static, ()> {
     static PARSING: Mutex<()> = Mutex::new(());
     PARSING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -947,8 +952,8 @@ fn metadata_in(directory: &Directory) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes what is now known of the host's clock into the metadata of a trace. On an error they stay as they are, which is less
-/// exact and not wrong.
+/// Writes the known relation to the host's clock into the metadata of a trace. After an error, the metadata keep the
+/// earlier relation, which is less exact.
 fn describe_again(trace: &mut OpenTrace, clock: &HostClock, is_final: bool) {
     let Some(directory) = trace.files.directory().filter(|_| trace.uuid.is_some()) else { return };
     let turn = parsing_turn();

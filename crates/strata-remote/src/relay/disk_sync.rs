@@ -8,15 +8,15 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Period at which a waiting connection shows its peer that it is alive.
+/// Period at which a connection that waits for the disk sends a sign of life to its peer.
 const ALIVE: Duration = Duration::from_secs(1);
-/// Longest time for which a waiting connection does so.
+/// Longest time for which a connection that waits for the disk sends signs of life.
 const ALIVE_MAX: Duration = Duration::from_secs(60);
 
-/// Forces the file system to the disk.
+/// Function that forces the data of a file system to the disk.
 type Force = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// The file system of the relay's folder, and who waits for it.
+/// Forces the file system of the relay's folder to the disk, for all connections that wait for that.
 pub(crate) struct Durable {
     force: Force,
     state: Mutex<State>,
@@ -25,18 +25,18 @@ pub(crate) struct Durable {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of syncs that have begun, and of those that are done.
+    /// Number of syncs that have begun.
     begun: u64,
     done: u64,
-    /// True if somebody waits for a sync that has not begun.
+    /// True if a connection waits for a sync that has not begun.
     is_asked: bool,
     is_over: bool,
-    /// Begin of the present sync.
+    /// Begin of the running sync; `None` if none is running.
     since: Option<Instant>,
-    /// Number of the last sync that failed, and why; and how many failed.
+    /// Number of the last sync that failed, with the reason.
     failed: Option<(u64, String)>,
     failures: u64,
-    /// Sum of the durations, and the longest one.
+    /// Sum of the durations of all syncs.
     took: Duration,
     longest: Duration,
 }
@@ -61,7 +61,7 @@ impl Durable {
         Durable::begin_by(Box::new(move || Ok(rustix::fs::syncfs(&folder)?)))
     }
 
-    /// Begins the thread that calls `force` for all who ask.
+    /// Starts the thread that calls `force` for all connections that wait.
     pub(crate) fn begin_by(force: Force) -> io::Result<Arc<Durable>> {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let durable = Arc::new(Durable { force, state, changed });
@@ -126,14 +126,15 @@ impl Durable {
         failed.map(|(_, why)| format!("its files cannot be forced to the disk: {why}"))
     }
 
-    /// Returns how many syncs have failed. The system reports a failure once, and takes the pages that it could not write for
-    /// clean: no later sync says anything about what was written before a failure.
+    /// Returns the number of syncs that have failed. The system reports a failure only once, so that a later sync
+    /// proves nothing about data from before it.
     pub(crate) fn failures(&self) -> u64 {
         self.lock().failures
     }
 
-    /// Waits until all that was written before the call, since there were so many failures, is on the disk. `alive` is called
-    /// about once a second, for a minute.
+    /// Waits until all data that were written before the call are on the disk. Fails if more syncs than `failures`
+    /// have failed, which was the number when the first of these data were written. `alive` is called about once a
+    /// second, for a minute.
     ///
     /// # Errors
     /// The sync failed, or `alive` returned an error.

@@ -22,20 +22,21 @@ pub enum RelayEvent {
         host: String,
         /// Folder of the recording.
         folder: PathBuf,
-        /// The recording is complete.
+        /// True if the recording is complete.
         is_complete: bool,
         /// Why the connection ended, if it broke.
         why: Option<String>,
         /// Number of bytes that were written during the connection.
         bytes: u64,
     },
-    /// A host has as many bytes as it may have, so that what its recorders send is discarded; or no more so.
+    /// The share of the space of a host is used up, so that its recorders' packets are discarded; or it has space
+    /// again.
     Full {
         /// Name of the host.
         host: String,
-        /// True if it has.
+        /// True if the share is used up.
         is_full: bool,
-        /// The most bytes that it may have \[byte\].
+        /// The host's share of the space \[byte\].
         most: u64,
     },
     /// A connection was refused.
@@ -45,14 +46,14 @@ pub enum RelayEvent {
         /// Reason for the refusal or failure, in words for people.
         why: String,
     },
-    /// The command for recordings that have ended has taken one.
+    /// The command for ended recordings has taken a recording.
     Delivered {
         /// Folder of the recording.
         folder: PathBuf,
         /// Time that the command took.
         took: Duration,
     },
-    /// The command gets a recording again, since the relay ended during the attempt before.
+    /// The command is run again for a recording, since the relay ended during the previous attempt.
     DeliversAgain {
         /// Folder of the recording.
         folder: PathBuf,
@@ -68,7 +69,7 @@ pub enum RelayEvent {
         /// Pause before the next attempt.
         pause: Duration,
     },
-    /// A recording was removed, as one of the oldest.
+    /// A recording was removed because of the limits on age and size.
     Removed {
         /// Folder of the recording.
         folder: PathBuf,
@@ -81,9 +82,9 @@ pub enum RelayEvent {
     Repeated {
         /// The event that was logged.
         event: Box<RelayEvent>,
-        /// How often it has happened since then.
+        /// Number of times that the event has happened since it was logged.
         times: u64,
-        /// Time since the first one.
+        /// Time since the event was logged.
         within: Duration,
     },
     /// Connections were refused that have no line of their own, since there were too many.

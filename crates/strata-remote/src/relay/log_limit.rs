@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use crate::relay::event::RelayEvent;
 
-/// Period of counts.
+/// Period of the counts of repeated events.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The most lines of one address in a period, each for another reason, and of all addresses.
+/// The most lines about one address in a period.
 const LINES_OF_ONE_MAX: usize = 64;
 const LINES_MAX: usize = 256;
 
-/// Events that were logged in the present period, and how many were not.
+/// Limits the log: the events that were logged in the present period, and counts of those that were not.
 #[derive(Debug, Default)]
 pub struct LogLimit {
     state: Mutex<State>,
@@ -31,7 +31,7 @@ pub struct LogLimit {
 struct State {
     /// The begin of the period in which events are counted now: the time of its first event.
     since: Option<Instant>,
-    /// Events that were logged, by address and reason, and how many more of each there were.
+    /// Events that were logged, by address and reason, each with the number of its repetitions.
     logged: HashMap<(Option<IpAddr>, String), (RelayEvent, u64)>,
     /// Number of refusals beyond the limits.
     others: u64,
@@ -62,7 +62,7 @@ impl LogLimit {
         Some(event)
     }
 
-    /// Ends the period if it is over, or if nothing more will come. Returns the counts to log.
+    /// Ends the period if it is over, or if `is_last` is true. Returns the counts to log.
     pub fn due(&self, now: Instant, is_last: bool) -> Vec<RelayEvent> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let within =

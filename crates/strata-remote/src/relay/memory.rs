@@ -8,10 +8,10 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Period at which a waiting connection shows its peer that it is alive.
+/// Period at which a connection that waits for memory sends a sign of life to its peer.
 const ALIVE: Duration = Duration::from_secs(1);
 
-/// Memory that connections share.
+/// The memory for messages that all connections of a relay share.
 #[derive(Debug)]
 pub(crate) struct Memory {
     state: Mutex<State>,
@@ -26,7 +26,7 @@ struct State {
     next: u64,
 }
 
-/// A part of the memory, which is given back when the value ends.
+/// A part of the shared memory, which is given back when this value goes out of scope.
 #[derive(Debug)]
 pub(crate) struct Part {
     of: Arc<Memory>,
@@ -92,12 +92,12 @@ impl Part {
         self.bytes
     }
 
-    /// Begins the time again in which a message is to come.
+    /// Restarts the time limit for receiving a message into this part.
     pub(crate) fn begin(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Tells whether others wait, and this was taken longer ago than that.
+    /// Returns whether other connections wait for memory and this part was taken longer than `time` ago.
     pub(crate) fn is_kept_from_others(&self, time: Duration) -> bool {
         self.since.elapsed() > time && self.of.look().1 > 0
     }

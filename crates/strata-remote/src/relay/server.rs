@@ -86,18 +86,17 @@ use wall_clock::{clock_ns, WallClock};
 const GREET: Duration = Duration::from_secs(10);
 /// Largest first message \[byte\].
 const GREETING_BYTES_MAX: usize = 2048;
-/// Period at which a recorder is asked for its time. The longest silence of a recorder follows.
+/// Period at which a recorder is asked for its time. Recorders that stay silent for several periods are disconnected.
 const PING: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(45);
-/// Bytes after which the relay notes and acknowledges messages while more arrive: without forcing them to the disk, and
-/// with forcing them \[byte\].
+/// Number of bytes after which the relay acknowledges messages while more arrive \[byte\].
 const NOTE_BYTES: u64 = 1 << 20;
 const SYNC_BYTES: u64 = 8 << 20;
 /// The most bytes of one read \[byte\].
 const READ_BYTES: usize = 128 << 10;
 /// Largest message that needs no part of the shared memory \[byte\].
 const OWN_BYTES: usize = 128 << 10;
-/// Time for which a connection that says nothing keeps the memory of its last message.
+/// Time for which a silent connection keeps the memory of its last message.
 const KEEP_MEMORY: Duration = Duration::from_millis(500);
 /// Longest time that a message may take while other connections wait for memory.
 const MESSAGE: Duration = Duration::from_secs(60);
@@ -112,17 +111,17 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 const FREE_MIN: u64 = 16 << 20;
 /// Time for which a failure to write counts for the relay's health.
 const FAILED: Duration = Duration::from_secs(30);
-/// What a host may have above its limit for what describes traces, which is written although packets are left out
-/// \[byte\]; a sixteenth of the limit comes to it.
+/// Space that a host gets above its limit for metadata, which are written even while packets are discarded
+/// \[byte\]. A sixteenth of the limit is added to it.
 const DESCRIPTIONS: u64 = 16 << 20;
-/// Shortest period at which files of a host are added up while it has as many bytes as it may have. The longest part of the
-/// time that this takes is 1/`RECOUNT_SHARE`.
+/// Shortest period of measuring the files of a host whose share of the space is used up. Measuring takes at most the
+/// part 1/`RECOUNT_SHARE` of the time.
 const RECOUNT_PERIOD: Duration = Duration::from_secs(1);
 const RECOUNT_SHARE: u32 = 20;
 /// Size of a thread's stack \[byte\].
 const STACK_BYTES: usize = 512 << 10;
 
-/// A relay that listens for recorders.
+/// A relay, which listens for recorders and writes their traces.
 pub struct Relayd {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -292,7 +291,7 @@ fn open_root(opened: &OwnedFd, path: &Path) -> Result<Directory, String> {
         .map_err(|_| "it is another user's folder".to_owned())
 }
 
-/// Count of a connection whose first message has not arrived; ends when the value ends.
+/// Counts a connection whose first message has not arrived, as long as this value lives.
 struct Greeting {
     shared: Arc<Shared>,
     peer: IpAddr,
@@ -311,7 +310,7 @@ impl Drop for Greeting {
     }
 }
 
-/// Count of a connection; ends when the value ends.
+/// Counts a connection of a host, as long as this value lives.
 struct Counted(Arc<Shared>);
 
 impl Drop for Counted {
@@ -320,7 +319,7 @@ impl Drop for Counted {
     }
 }
 
-/// A connection that is registered for its recording, until the value ends.
+/// A connection that is registered for its recording, as long as this value lives.
 struct Registered<'s> {
     shared: &'s Shared,
     key: Key,
@@ -492,7 +491,7 @@ fn serve(shared: &Shared, socket: TcpStream, peer: SocketAddr, greeting: Greetin
     (shared.log)(RelayEvent::Left { host, folder, is_complete, why, bytes });
 }
 
-/// Opens the folder of the recording, or goes on with it where an earlier connection has left it.
+/// Opens the folder of the recording, or continues it where an earlier connection has ended.
 fn open_received(
     shared: &Shared,
     open: &Open,
@@ -592,9 +591,9 @@ fn greet(shared: &Shared, connection: &mut Connection, frames: &mut Frames) -> R
     Ok(First::Open(open))
 }
 
-/// Makes the connection that of its recording, in the place of one that may have broken unseen, and has so much time to end.
-/// A refused recorder does not connect again, so what may soon be different, such as the host's number of connections,
-/// ends the connection by [`End::Later`].
+/// Registers the connection for its recording. An older connection of the same recording, which may have broken
+/// unnoticed, gets a limited time to end. Reasons that may soon not apply, such as too many connections, are an
+/// [`End::Later`], since a refused recorder does not connect again.
 fn register<'s>(
     shared: &'s Shared,
     connection: &Connection,
@@ -656,7 +655,7 @@ fn register<'s>(
     Ok(registered)
 }
 
-/// Adds up the host's bytes again, and returns them: recordings may have been removed.
+/// Measures the host's files again and returns their size, since recordings may have been removed.
 fn recount(shared: &Shared, host: &str) -> u64 {
     let begin = Instant::now();
     let bytes = bytes_below(&shared.root.path().join(host), 6);
@@ -694,7 +693,8 @@ fn bytes_below(path: &Path, depth: u32) -> u64 {
     each.sum()
 }
 
-/// Notes what has come when the connection has ended, and has it on the disk, or it would have to come again.
+/// Notes the received messages when the connection has ended, and forces them to the disk, so that they need not be
+/// sent again.
 fn keep(shared: &Shared, received: &mut RecordingWriter, failures: u64) -> io::Result<u64> {
     let next = received.note()?;
     if let Some(durable) = shared.durable.as_ref().filter(|_| received.durable() < next) {
@@ -708,7 +708,8 @@ fn keep(shared: &Shared, received: &mut RecordingWriter, failures: u64) -> io::R
     received.note_again()
 }
 
-/// Takes messages until the recording is complete. `failures`: how many syncs had failed when its folder was opened.
+/// Takes messages until the recording is complete. `failures`: the number of syncs that had failed when its folder
+/// was opened.
 fn receive(
     shared: &Shared,
     connection: &mut Connection,
@@ -850,7 +851,7 @@ fn ask(received: &mut RecordingWriter, pings: &mut u64) -> Vec<u8> {
     ToRecorder::Ping { number: number.unwrap_or(*pings) }.encode()
 }
 
-/// Begins the time of the next message, or gives the memory back if others wait: they come before it.
+/// Begins the time limit for the next message, or gives the memory back if other connections wait for some.
 fn begin_next(frames: &mut Frames, part: &mut Option<Part>) {
     match part {
         Some(one) if !one.is_kept_from_others(Duration::ZERO) => one.begin(),
@@ -862,8 +863,8 @@ fn begin_next(frames: &mut Frames, part: &mut Option<Part>) {
     }
 }
 
-/// Notes how far the messages have come, has them on the disk if that is asked for, and tells the recorder. Returns the
-/// number of the first message that is not acknowledged.
+/// Notes the progress of the messages, forces them to the disk if the relay is set to do so, and acknowledges them.
+/// Returns the number of the first message that is not acknowledged.
 fn acknowledge(
     shared: &Shared,
     connection: &mut Connection,
@@ -885,7 +886,8 @@ fn acknowledge(
     Ok(next)
 }
 
-/// Returns what the recorder is to be told about packets that are left out; nothing if it was told that.
+/// Returns the message to the recorder about packets discarded for lack of space; empty if nothing has changed since
+/// `told`.
 fn quota_news(received: &RecordingWriter, open: &Open, told: &mut (u64, bool)) -> Vec<u8> {
     let now = received.quota();
     if std::mem::replace(told, now) == now || !open.knows_discarded() {
@@ -907,8 +909,8 @@ fn refused(problem: impl std::fmt::Display) -> End {
     End::Refused(problem.to_string())
 }
 
-/// Adds what was received since `before` to the figures of a host. Returns true if the host has as many bytes as it may have,
-/// so that packets are left out.
+/// Adds what was received since `before` to the figures of a host. Returns whether the host's share of the space is
+/// used up, so that packets are discarded.
 ///
 /// # Errors
 /// What describes its traces does not fit either.

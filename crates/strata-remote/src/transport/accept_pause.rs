@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Time after which a connection that could not be accepted is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits after a connection could not be accepted: where no file can be opened, it stays ready to be, and the next attempts
-/// would take a whole CPU. Returns at once if the connection only was gone.
+/// Waits after a connection could not be accepted. If the limit on open files is reached, repeated attempts without a
+/// pause would take a whole CPU. Returns at once if only this connection has ended.
 pub(crate) fn pause_after(error: &io::Error) {
     let gone = [ErrorKind::WouldBlock, ErrorKind::ConnectionAborted, ErrorKind::Interrupted];
     if !gone.contains(&error.kind()) {

@@ -10,7 +10,7 @@ pub const PORT: u16 = 5345;
 /// Address of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Name or number of the host, as in the relay's certificate.
+    /// Name or IP address of the host, as in the relay's certificate.
     pub host: String,
     /// TCP port that the relay listens at.
     pub port: u16,

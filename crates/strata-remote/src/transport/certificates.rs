@@ -44,7 +44,7 @@ pub enum CertificateError {
         /// The system's error.
         source: io::Error,
     },
-    /// The content of a file is not as its name says.
+    /// The content of a file is not a certificate or key, as its name demands.
     #[error("{}: {why}", .path.display())]
     Content {
         /// Path of the file.

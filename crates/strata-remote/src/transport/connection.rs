@@ -21,7 +21,7 @@ const CHUNK: usize = 64 << 10;
 pub(crate) struct Connection {
     socket: TcpStream,
     tls: Option<Box<rustls::Connection>>,
-    /// Bytes of short messages that a plain socket has not accepted yet.
+    /// Bytes of short messages that a socket without TLS has not accepted yet.
     out: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ impl Connection {
         self.flush().map(drop)
     }
 
-    /// Sends what is kept. Returns true if nothing is left.
+    /// Sends the bytes that were kept. Returns true if none are left.
     ///
     /// # Errors
     /// The connection or TLS failed.
@@ -208,7 +208,7 @@ impl Connection {
         self.socket.try_clone()
     }
 
-    /// Ends the connection in an orderly way. What the peer has not taken does not arrive.
+    /// Ends the connection in an orderly way. Bytes that the peer has not accepted yet do not arrive.
     pub(crate) fn close(mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();

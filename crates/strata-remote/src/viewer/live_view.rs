@@ -22,7 +22,7 @@ use strata_ctf::read::Follow;
 const DEPTH: u32 = 3;
 /// The most streams of one recording that are shown to a viewer.
 const STREAMS_MAX: usize = 4096;
-/// Shortest time between two looks for new streams, and how many times as long as a look it is at least.
+/// Shortest time between two searches for new streams.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
 const LOOK_SHARE: u32 = 10;
 /// Time without a lock of its folder after which a recording counts as one whose recorder was killed. A relay keeps the lock
@@ -44,7 +44,7 @@ pub(crate) struct LiveStream {
     pub(crate) file: String,
     /// Offset of the next packet, or of the metadata that were not sent yet \[byte\].
     at: u64,
-    /// Hash of the metadata that were sent: a recording may have thousands of traces with megabytes of metadata each.
+    /// Hash of the metadata that were sent: the metadata themselves would take too much memory.
     sent: u64,
     /// Id of the stream class, and end of the last packet that was shown.
     last: (u64, u64),
@@ -57,7 +57,7 @@ pub(crate) struct LiveStream {
 pub(crate) enum Next {
     /// The header of a packet, and the packet's offset in the file \[byte\].
     Packet(Header, u64),
-    /// There is no packet yet: the id of the stream class, and the time before which none will come.
+    /// There is no packet yet: has the id of the stream class, and the time before which no packet will come.
     Nothing(u64, u64),
     /// There is no packet yet, and no new time is known.
     Later,
@@ -75,11 +75,12 @@ pub(crate) struct LiveView {
     looked: Option<Instant>,
     /// CPU time that the last look took.
     took: Duration,
-    /// Begin of the time in which nobody has had the recording's folder locked.
+    /// Time since which the recording's folder has not been locked; `None` while it is locked.
     unlocked: Option<Instant>,
     /// True if the recording had ended before the last look.
     is_over: bool,
-    /// True if the relay knows that the recorder is connected, or was just before. Not every file system has locks.
+    /// True if the relay knows that the recorder is connected, or was just before. Needed since some file systems
+    /// have no locks.
     pub(crate) has_recorder: bool,
 }
 
@@ -107,14 +108,15 @@ impl LiveView {
         }
     }
 
-    /// Returns false if the last look was just before: a viewer asks once for each packet.
+    /// Returns whether a search for new streams is due. A viewer asks for each packet, so most of its requests need
+    /// no search.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let pause = LOOK_PERIOD.max(self.rest());
         let is_due = |looked| now.saturating_duration_since(looked) >= pause;
         self.looked.is_none_or(is_due)
     }
 
-    /// Returns the time after the last look that makes it a small part of all time.
+    /// Returns the pause after the last search, which keeps the share of time for searching small.
     pub(crate) fn rest(&self) -> Duration {
         self.took * LOOK_SHARE
     }
@@ -267,7 +269,7 @@ impl LiveStream {
         Ok(Next::Packet(header, at))
     }
 
-    /// Returns the time before which no packet comes, each time once.
+    /// Returns the time before which no packet will come; [`Next::Later`] if the viewer knows that time already.
     fn nothing(&mut self, class: u64, upto: Option<u64>) -> Next {
         match upto.filter(|upto| *upto > self.last.1 && *upto > self.told) {
             Some(upto) => {
@@ -299,8 +301,8 @@ fn cpu_time() -> Duration {
     Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
 }
 
-/// Returns the end of the last whole line before `most`, or `most` if a line is longer than a piece; the size of the text if
-/// that is not larger.
+/// Returns the size of the next piece of a text: up to the end of the last whole line within `most` bytes, or `most`
+/// if the line is longer.
 fn line_end(text: &[u8], most: usize) -> usize {
     let Some(piece) = text.get(..most) else { return text.len() };
     let from = most.saturating_sub(METADATA_PIECE_BYTES);
@@ -309,7 +311,7 @@ fn line_end(text: &[u8], most: usize) -> usize {
     end.map_or(most, |end| from + end + 1)
 }
 
-/// Hashes metadata, without the lines that a relay writes again when it knows a host's clock better.
+/// Hashes metadata, without the lines that a relay rewrites as it learns more about a host's clock.
 fn hash(bytes: &[u8]) -> u64 {
     let changing = ["\tfreq = ", "\tprecision = ", "\toffset_s = ", "\toffset = ", "\tclock_"];
     let mut hasher = DefaultHasher::new();

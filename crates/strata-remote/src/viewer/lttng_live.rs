@@ -59,19 +59,18 @@ const PART_BYTES_MAX: u32 = 32 << 20;
 const SESSIONS_MAX: usize = 1000;
 /// Bytes of an answer that are in memory \[byte\].
 const PIECE_BYTES: usize = 128 << 10;
-/// Sizes of the texts that describe a stream, and of the whole description \[byte\].
+/// Size of the path in the description of a stream \[byte\].
 const STREAM_PATH_BYTES: usize = 4096;
 const STREAM_NAME_BYTES: usize = 255;
 const STREAM_BYTES: usize = 8 + 8 + 4 + STREAM_PATH_BYTES + STREAM_NAME_BYTES;
-/// Longest time until the first request, longest silence of a viewer after that, and longest time in which it takes nothing
-/// of an answer.
+/// Longest time until the first request of a viewer.
 const GREET: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(300);
 const DEAF: Duration = Duration::from_secs(60);
-/// Time for which a list of recordings is answered again: each new one looks at all folders.
+/// Time for which a list of recordings is used again, since each new list reads all folders.
 const LISTED: Duration = Duration::from_secs(1);
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
-/// Longest time that a viewer waits which attaches again and again: each time all files are looked at.
+/// Longest time that a viewer must wait before it may attach again, since each time all files are read.
 const ATTACH_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 const CONNECT: u32 = 1;
@@ -119,8 +118,9 @@ impl ViewerServer {
         self.listener.local_addr()
     }
 
-    /// Serves viewers, each in a separate thread, until `is_over` returns true. `has_recorder` tells of a host's recording in a
-    /// folder whether its recorder is connected, or was just before. `log` is told of viewers that are not served.
+    /// Serves viewers, each in a separate thread, until `is_over` returns true. `has_recorder`: function that returns
+    /// whether the recorder of a host's recording in a folder is connected, or was just before. `log` receives
+    /// messages about viewers that are not served.
     pub fn serve(
         &self,
         has_recorder: &HasRecorder<'_>,
@@ -177,13 +177,14 @@ impl ViewerServer {
 #[derive(Default)]
 struct Answer {
     bytes: Vec<u8>,
-    /// Streams that are described after the bytes: a description is much larger than what it says.
+    /// Streams whose descriptions follow the bytes. They are encoded only when they are sent, since descriptions are
+    /// large.
     streams: Vec<DescribedStream>,
-    /// A part of a file that comes after that.
+    /// A part of a file that follows the descriptions.
     file: Option<FilePart>,
 }
 
-/// A stream of which a viewer is told.
+/// A stream that an answer describes to a viewer.
 struct DescribedStream {
     id: u64,
     trace: u64,
@@ -267,11 +268,11 @@ impl Request {
     }
 }
 
-/// Function that tells of a host's recording in a folder whether its recorder is connected, or was just before.
+/// Function that returns whether the recorder of a host's recording in a folder is connected, or was just before.
 pub type HasRecorder<'s> = dyn Fn(&str, &Path) -> bool + Sync + 's;
 
-/// Answers the requests of one viewer that are these bytes, up to one that ends the connection, and returns the answers. The
-/// server does the same for what comes by a connection.
+/// Answers the requests of one viewer that are encoded in these bytes, as the server does for those from a
+/// connection. Ends at a request that ends the connection.
 pub fn live_answers(root: &Path, mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut conversation = Conversation::new(root, &|_, _| false);
     let mut answers = Vec::new();
@@ -293,10 +294,10 @@ pub fn live_answers(root: &Path, mut bytes: &[u8]) -> Vec<Vec<u8>> {
     answers
 }
 
-/// Size of what is in front of each request \[byte\].
+/// Size of the head before each request \[byte\].
 const REQUEST_HEAD_BYTES: usize = 16;
 
-/// Returns the size of the request behind this head \[byte\], and its command.
+/// Returns the size of the request that follows this head \[byte\], and its command.
 fn head_of(head: &Request) -> io::Result<(usize, u32)> {
     let (bytes, command) = (head.u64(0)?, head.u32(8)?);
     let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= REQUEST_BYTES_MAX);
@@ -309,7 +310,7 @@ struct Viewer<'s> {
     conversation: Conversation<'s>,
 }
 
-/// What a viewer has asked for.
+/// The state of a conversation with one viewer, as its requests have set it.
 struct Conversation<'s> {
     root: &'s Path,
     has_recorder: &'s HasRecorder<'s>,
@@ -374,7 +375,7 @@ impl<'s> Viewer<'s> {
         Ok(taken)
     }
 
-    /// Sends these bytes, for as long as the viewer takes some of them.
+    /// Sends these bytes. Fails if the viewer accepts none for too long.
     fn give(&mut self, bytes: &[u8], is_over: &dyn Fn() -> bool) -> io::Result<()> {
         let mut until = Instant::now() + DEAF;
         let mut given = 0;
@@ -473,7 +474,7 @@ impl<'s> Conversation<'s> {
         self.streams_from_told(1)
     }
 
-    /// Makes an answer of a status and the streams that were not described to the viewer yet.
+    /// Creates an answer with a status and the streams that were not described to the viewer yet.
     fn streams_from_told(&mut self, status: u32) -> Answer {
         let Some(view) = &self.view else { return Answer::default().u32(3).u32(0) };
         let new = view.streams.get(self.told..).unwrap_or_default();
@@ -577,7 +578,7 @@ fn look(view: &mut LiveView, shown: Option<&(String, PathBuf)>, has_recorder: &H
     }
 }
 
-/// Tells whether a read or write that failed so may be tried again.
+/// Returns whether a read or write that failed with this error may be tried again.
 fn is_passing(error: &io::Error) -> bool {
     let kinds = [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted];
     kinds.contains(&error.kind())

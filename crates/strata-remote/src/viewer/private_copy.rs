@@ -10,12 +10,12 @@ use rustix::fs::{flock, FlockOperation};
 /// Begin of the names of copies.
 const COPY: &str = "strata-view-";
 
-/// A folder for a copy, which only this user can read. It goes with this value, or, if the process is killed, when the
-/// next copy is made there.
+/// A folder for a copy, which only this user can read. The folder is removed with this value. If the process is
+/// killed, the next copy in the same place removes it.
 #[derive(Debug)]
 pub struct PrivateCopy {
     path: PathBuf,
-    /// The locked folder: another process removes copies that nobody has locked.
+    /// The locked folder: other processes remove copies that are not locked.
     _lock: File,
 }
 

@@ -27,16 +27,16 @@ use crate::viewer::private_copy::PrivateCopy;
 const SCHEME: &str = "net://";
 /// Longest time for a connection and its first answer.
 const GREET: Duration = Duration::from_secs(10);
-/// Longest silence of the relay, which says several times a second that it has looked.
+/// Longest silence of the relay, which reports several times a second that it has looked for new data.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Pauses between attempts to connect: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
-/// Free space below which the copy does not grow, and how much it grows between two looks at that \[byte\].
+/// Free space that must stay on the disk of the copy \[byte\].
 const FREE_MIN: u64 = 64 << 20;
 const LOOK_BYTES: u64 = 4 << 20;
 
-/// Where a recording is: `net://RELAY[:PORT]/HOST[/RECORDING][,certificates=DIR]`.
+/// The address of a recording at a relay: `net://RELAY[:PORT]/HOST[/RECORDING][,certificates=DIR]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewAddress {
     relay: Destination,
@@ -45,7 +45,7 @@ pub struct ViewAddress {
 }
 
 impl ViewAddress {
-    /// Returns true if the text is meant to be such an address.
+    /// Returns whether the text is meant to be the address of a recording at a relay.
     #[must_use]
     pub fn is_one(text: &str) -> bool {
         text.starts_with(SCHEME)
@@ -91,15 +91,15 @@ impl ViewAddress {
     }
 }
 
-/// State of the copy, which the thread that receives changes.
+/// State of the local copy, which the receiving thread updates.
 #[derive(Debug, Default)]
 struct State {
-    /// Folder of the recording in the copy, once all that it had at first is there.
+    /// Folder of the recording in the copy, once all that the recording had at first was received.
     folder: Option<PathBuf>,
     /// Wall-clock time of the relay at its last look.
     now_ns: Option<i64>,
     failure: Option<String>,
-    /// A change of the connection that nobody has been told yet.
+    /// A change of the connection that the user was not told yet.
     notice: Option<String>,
     has_ended: bool,
 }
@@ -223,7 +223,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 
 /// Why a connection ended.
 enum End {
-    /// Nobody follows any more, or all was received.
+    /// The view has ended, or all was received.
     Over,
     /// The connection broke; another one may succeed.
     Broken(String),
@@ -252,7 +252,7 @@ struct Receiver {
     received: Option<RecordingWriter>,
     /// Function that returns the free space of a folder's file system.
     free: fn(&Path) -> Option<u64>,
-    /// Size of the copy at the last look at the free space \[byte\]; `None`: there was none.
+    /// Size of the copy when the free space was last checked \[byte\]; `None` before the first check.
     looked_bytes: Option<u64>,
 }
 
@@ -312,7 +312,7 @@ impl Receiver {
         done.err().unwrap_or(End::Over)
     }
 
-    /// Asks for the recording, and says what of it is here.
+    /// Requests the recording, and lists the packets that the copy has already.
     fn greet(&mut self, connection: &mut Connection, frames: &mut Frames) -> Result<(), End> {
         let (host, mut session) = (self.address.host.clone(), self.address.session.clone());
         if let Some(received) = &self.received {
@@ -454,7 +454,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Notes that all is here that the relay's files had at this time.
+    /// Notes that the copy has all data that the relay's files had at this time.
     fn looked(&mut self, now_ns: i64) -> Result<(), End> {
         self.look_at_space()?;
         let Some(received) = &mut self.received else { return Err(End::Over) };
@@ -467,7 +467,7 @@ impl Receiver {
     }
 }
 
-/// Decodes a message of the relay itself. Returns `None` if it is one of the recording's.
+/// Decodes a message from the relay itself. Returns `None` for a message of the recording.
 fn shown(kind: u16, payload: &[u8]) -> Result<Option<ToViewer>, End> {
     match ToRecorder::decode(kind, payload) {
         Ok(ToRecorder::Refuse { why }) => return Err(End::Failed(printable(&why))),

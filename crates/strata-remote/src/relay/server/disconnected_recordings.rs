@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use strata_model::Uuid;
 
-/// Time for which the folders of a recording stay locked after its connection broke. A killed recorder is noticed as much
-/// later.
+/// Time for which the folders of a recording stay locked after its connection broke. A viewer notices a killed
+/// recorder later by this time.
 pub(super) const PARKED: Duration = Duration::from_secs(15);
-/// The most descriptors of all these folders.
+/// The most descriptors of folders of all disconnected recordings.
 const DESCRIPTORS_MAX: usize = 4096;
 
-/// Host and UUID of a recording.
+/// The identity of a recording: its host, and its UUID.
 type Key = (String, Uuid);
 
 #[derive(Debug)]
@@ -35,8 +35,9 @@ impl<P> Default for DisconnectedRecordings<P> {
 }
 
 impl<P> DisconnectedRecordings<P> {
-    /// Keeps what is held of a recording, with its number of descriptors. Returns what is no longer kept, to be closed without
-    /// locks: the oldest ones of its host, which may have `host_max`, and of the hosts that have most descriptors.
+    /// Keeps the folders of a recording, with their number of descriptors. Returns those of other recordings that
+    /// exceed the limits, to be closed without locks: the oldest of this host above `host_max`, and of the hosts with
+    /// most descriptors.
     #[must_use]
     pub(super) fn insert(
         &mut self,
@@ -72,12 +73,13 @@ impl<P> DisconnectedRecordings<P> {
         self.remove(&oldest)
     }
 
-    /// Takes what is held of a recording, whose recorder has come again.
+    /// Removes and returns the folders of a recording whose recorder has connected again.
     pub(super) fn remove(&mut self, key: &Key) -> Option<P> {
         self.all.remove(key).map(|one| one.held)
     }
 
-    /// Takes what is held of recordings whose recorders have not come again in time, to be closed without locks.
+    /// Removes and returns the folders of recordings whose recorders have not connected again in time, to be closed
+    /// without locks.
     #[must_use]
     pub(super) fn remove_old(&mut self, now: Instant) -> Vec<P> {
         let is_old = |one: &ParkedRecording<P>| now.saturating_duration_since(one.since) > PARKED;

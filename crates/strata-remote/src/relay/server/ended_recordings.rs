@@ -55,7 +55,7 @@ use crate::relay::event::RelayEvent;
 
 const REMOVED: &str = ".strata-removed-";
 const DELIVERING: &str = ".strata-delivering";
-/// The most bytes of that file that are read \[byte\].
+/// The most bytes that are read of the file with the state of a recording's delivery \[byte\].
 const DELIVERING_BYTES_MAX: u64 = 64;
 /// The most commands at the same time.
 const JOBS_MAX: usize = 4;
@@ -65,20 +65,20 @@ const JOB: Duration = Duration::from_secs(6 * 3600);
 const GRACE: Duration = Duration::from_secs(5);
 /// Pauses before a command is tried again for a recording: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
-/// Period at which commands are looked at, and shortest period at which recordings are.
+/// Period of checking running commands. Recordings are searched at least as seldom.
 const JOB_PERIOD: Duration = Duration::from_millis(200);
 const SCAN_PERIOD: Duration = Duration::from_secs(2);
-/// The reciprocal of the share of time that looking at recordings may take.
+/// The reciprocal of the share of time that searching for ended recordings may take.
 const SCAN_SHARE: u32 = 20;
 /// Age of a recording that has ended before it may be removed: its recorder may still wait for the last acknowledgement.
 const SETTLED: Duration = Duration::from_secs(60);
 /// Time without a recorder after which a recording without an end counts as ended.
 const ABANDONED: Duration = Duration::from_secs(86_400);
 
-/// What is done with recordings that have ended.
+/// The rules for recordings that have ended: a command that gets them, and limits for removing them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeepRules {
-    /// Command for the shell that gets each recording; those that it has not taken are not removed.
+    /// Command for the shell that gets each recording; recordings that the command has not taken are not removed.
     pub on_part: Option<String>,
     /// Age after which a recording is removed.
     pub age: Option<Duration>,
@@ -115,7 +115,7 @@ struct Retry {
 struct Archiver<'s> {
     shared: &'s Shared,
     rules: &'s KeepRules,
-    /// Time at which the relay was started: before that no recorder could come.
+    /// Time at which the relay was started: no recorder could connect before that.
     begun: SystemTime,
     jobs: Vec<Job>,
     retries: HashMap<PathBuf, Retry>,
@@ -149,7 +149,7 @@ impl Relayd {
 }
 
 impl Job {
-    /// Ends the command and what it has started.
+    /// Ends the command with all processes that it has started.
     fn end(&mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         // It may have ended by itself.
@@ -169,7 +169,7 @@ impl Archiver<'_> {
         change(&mut self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Looks at all recordings: begins commands, and removes the oldest.
+    /// Searches for ended recordings: starts commands for them, and removes the oldest.
     fn scan(&mut self, now: Instant, wall: SystemTime) {
         let mut all = ended_recordings(self.shared.root.path(), wall, self.begun);
         all.sort_by_key(|one| one.when);
@@ -255,7 +255,8 @@ impl Archiver<'_> {
         (self.shared.log)(RelayEvent::Delivered { folder: path, took });
     }
 
-    /// Marks a recording that the command has taken. Returns false if the recorder has gone on meanwhile.
+    /// Marks a recording that the command has taken. Returns false if the recorder has continued the recording
+    /// meanwhile.
     fn mark_delivered(&self, one: &Ended, attempt: u64) -> io::Result<bool> {
         let recording = recording_state::recording_in(&one.path);
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -273,7 +274,7 @@ impl Archiver<'_> {
         Ok(true)
     }
 
-    /// Says once of a recording that it waits: what an earlier attempt has started may never end.
+    /// Reports once that a recording waits for a program that an earlier attempt has started, and that may never end.
     fn tell_held(&mut self, path: &Path) {
         if self.held.insert(path.to_owned()) {
             let why = format!(
@@ -293,7 +294,8 @@ impl Archiver<'_> {
         (self.shared.log)(RelayEvent::NotDelivered { folder: path, why, pause });
     }
 
-    /// Removes recordings that are too old, and the oldest of too many. `all` are those that have ended, the oldest first.
+    /// Removes recordings that are too old, and the oldest ones if all together are too large. `all`: the ended
+    /// recordings, the oldest first.
     fn remove_oldest(&self, all: &[Ended], wall: SystemTime) {
         let KeepRules { on_part, age, size } = self.rules;
         if age.is_none() && size.is_none() {
@@ -351,7 +353,7 @@ struct Begun {
     child: Child,
     /// Number of the attempt, from 1.
     attempt: u64,
-    /// True if nobody knows how the attempt before ended.
+    /// True if it is not known how the previous attempt ended.
     is_unknown: bool,
 }
 
@@ -393,7 +395,8 @@ fn begin(command: &str, one: &Ended) -> io::Result<Option<Begun>> {
 /// Held while a command is started. Nothing else in the relay starts programs.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// What is known of an attempt: it has begun, it has failed, or the command has taken the recording, which then went on.
+/// The states of an attempt in its file: it has begun; it has failed; or the command has taken the recording, which
+/// was then continued.
 const RUNNING: &str = "running";
 const FAILED: &str = "failed";
 const TAKEN: &str = "taken";
@@ -404,7 +407,7 @@ fn write_attempt(mark: &mut File, attempt: u64, state: &str) -> io::Result<()> {
     writeln!(mark, "{attempt} {state}")
 }
 
-/// Notes how an attempt ended. If that cannot be written, the next attempt says that nobody knows.
+/// Notes how an attempt ended. If that cannot be written, the next attempt reports that the end is unknown.
 fn note(job: &Job, state: &str) {
     let mark = File::options().write(true).open(job.one.path.join(DELIVERING));
     let _ = mark.and_then(|mut mark| write_attempt(&mut mark, job.attempt, state));
@@ -422,14 +425,14 @@ fn has_end(folder: &Path) -> bool {
     EndMark::decode(&bytes).is_ok_and(|mark| mark.ending != Ending::Recording)
 }
 
-/// Returns the time at which a recording ended, or if it has no end, at which its last message came.
+/// Returns the time at which a recording ended or, without an end mark, the time of its last message.
 fn changed_at(folder: &Path) -> io::Result<SystemTime> {
     let file = if has_end(folder) { end_mark::FILE } else { recording_state::NEXT_FILE };
     folder.join(file).symlink_metadata()?.modified()
 }
 
-/// Finds the recordings below the relay's folder that have ended, and removes what is left of those that were being removed.
-/// `begun`: the time at which the relay was started.
+/// Finds the recordings below the relay's folder that have ended, and removes the rest of those whose removal was
+/// interrupted. `begun`: the time at which the relay was started.
 fn ended_recordings(root: &Path, wall: SystemTime, begun: SystemTime) -> Vec<Ended> {
     let mut all = Vec::new();
     for (host, path) in folders_in(root).filter(|(name, _)| folder_names::is_host(name)) {

@@ -18,19 +18,19 @@ pub struct Limits {
     pub sync: Option<Duration>,
     /// The most memory for messages that are being received, of all connections together \[byte\].
     pub memory: u64,
-    /// Who may read the recordings of other hosts, beside each host its own.
+    /// The right to read recordings of other hosts. Each host may read its own.
     pub viewers: ViewRights,
 }
 
-/// Who may read all recordings at the relay.
+/// The right to read all recordings at the relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ViewRights {
-    /// Nobody: a host reads its own.
+    /// No host: each one only reads its own recordings.
     #[default]
     Own,
-    /// Who presents a certificate for one of these names.
+    /// Hosts that present a certificate for one of these names.
     Names(Vec<String>),
-    /// Everybody who may connect.
+    /// All hosts that may connect.
     All,
 }
 

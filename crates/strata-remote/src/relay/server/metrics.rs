@@ -172,7 +172,7 @@ impl Relayd {
         text.finish()
     }
 
-    /// Checks that the relay takes recordings.
+    /// Checks that the relay is able to take recordings.
     ///
     /// # Errors
     /// Why it does not.

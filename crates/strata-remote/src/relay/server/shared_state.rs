@@ -53,15 +53,15 @@ pub(super) struct Shared {
     pub(super) memory: Arc<Memory>,
     /// Number of connections that were refused.
     pub(super) refused: AtomicU64,
-    /// All hosts' times are in this one.
+    /// The relay's wall clock, to which the times of all hosts are related.
     pub(super) wall: WallClock,
-    /// What became of recordings that have ended.
+    /// Figures about recordings that have ended.
     pub(super) kept: Mutex<EndedFigures>,
     /// The last failure to write, and its time.
     pub(super) failed: Mutex<Option<(Instant, String)>>,
     /// Number of viewers.
     pub(super) viewers: AtomicU64,
-    /// Shortest period at which files of a host are added up while it has as many bytes as it may have.
+    /// Shortest period of measuring the files of a host whose share of the space is used up.
     pub(super) recount_period: Duration,
 }
 
@@ -84,8 +84,8 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// Returns true if the recorder of this recording is connected, or may come again at any moment. One whose UUID is not
-    /// known counts as such.
+    /// Returns true if the recorder of this recording is connected, or may connect again at any moment; true if the
+    /// UUID is not known.
     pub(super) fn has_recorder(&self, host: &str, recording: Option<Uuid>) -> bool {
         let Some(recording) = recording else {
             return self.recorders.keys().any(|key| key.0 == host);
@@ -111,16 +111,17 @@ pub(super) struct Host {
     /// Size of the host's files, including those from before the relay's start \[byte\].
     pub(super) bytes: u64,
     pub(super) connections: u64,
-    /// Bytes and messages that were received since the relay was started.
+    /// Number of bytes that were received since the relay was started.
     pub(super) written: u64,
     pub(super) messages: u64,
-    /// Event records that the host's recorders have discarded since then, as counted by packets.
+    /// Number of event records that the host's recorders have discarded since the relay was started, as counted by
+    /// packets.
     pub(super) discarded: u64,
-    /// Event records in packets that were left out, since the host had as many bytes as it may have.
+    /// Number of event records in packets that were discarded because the host's share of the space was used up.
     pub(super) left_out: u64,
-    /// True if it had, when last looked at.
+    /// True if the host's share of the space was used up at the last check.
     pub(super) is_full: bool,
-    /// Earliest time at which the files are added up again; `None`: at any time.
+    /// Earliest time at which the host's files are measured again; `None`: at any time.
     pub(super) next_recount: Option<Instant>,
     /// Time of the last message.
     pub(super) heard: Option<Instant>,
@@ -134,7 +135,7 @@ pub(super) struct Progress {
     pub(super) bytes: u64,
     pub(super) messages: u64,
     pub(super) discarded: u64,
-    /// Event records in packets that were left out.
+    /// Number of event records in packets that were discarded for lack of space.
     pub(super) quota: u64,
 }
 
@@ -151,7 +152,7 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how many syncs have failed.
+    /// Returns the number of syncs that have failed; 0 if files are not forced to the disk.
     pub(super) fn failures(&self) -> u64 {
         self.durable.as_ref().map_or(0, |durable| durable.failures())
     }
@@ -172,7 +173,7 @@ impl Shared {
         drop(closed);
     }
 
-    /// Forgets recordings whose recorder has not come again in time.
+    /// Unlocks the folders of recordings whose recorder has not connected again in time.
     pub(super) fn look_at_parked(&self, now: Instant) {
         let old = self.registry().parked.remove_old(now);
         // Files are closed without the lock.

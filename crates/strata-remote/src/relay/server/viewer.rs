@@ -19,20 +19,19 @@ use crate::transport::connection::{Connection, Until};
 
 /// The most viewers at the same time.
 const VIEWERS_MAX: u64 = 64;
-/// Shortest pause between two looks at a recording, and how many times as long as a look it is at least, up to the longest
-/// one: a viewer takes a relay that says nothing for half a minute for dead.
+/// Shortest pause between two looks for new data in a recording.
 const PAUSE: Duration = Duration::from_millis(100);
 const LOOK_SHARE: u32 = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Longest time in which a viewer takes nothing.
+/// Longest time for which a viewer may accept no data.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Bytes that are gathered before they are sent \[byte\].
+/// Number of bytes that are collected before they are sent to a viewer \[byte\].
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// Longest time until a viewer has said what it has.
+/// Longest time until a viewer has listed the packets that it has already.
 const GREET: Duration = Duration::from_secs(10);
 
-/// What viewers need of the relay.
+/// The parts of a relay's state that serving viewers needs.
 pub(super) struct ViewDesk<'s> {
     /// The relay's folder.
     pub(super) root: &'s Directory,
@@ -49,7 +48,7 @@ pub(super) enum ViewEnd {
     Broken(String),
     /// The relay does not show this recording, and tells the viewer so.
     Refused(String),
-    /// The relay cannot show it now, and tells the viewer so.
+    /// The relay cannot show the recording now, and tells the viewer so.
     Later(String),
 }
 
@@ -181,7 +180,7 @@ pub(super) fn serve(
     }
 }
 
-/// Receives what the viewer has already.
+/// Receives the list of packets that the viewer has already.
 fn seen(
     desk: &ViewDesk<'_>,
     connection: &mut Connection,
@@ -214,7 +213,7 @@ fn seen(
     }
 }
 
-/// Sends all of these bytes, for as long as the viewer takes some of them now and then.
+/// Sends all of these bytes. Fails if the viewer accepts none for too long.
 fn send(desk: &ViewDesk<'_>, connection: &mut Connection, bytes: &mut Vec<u8>) -> io::Result<()> {
     let (mut sent, mut moved) = (0, Instant::now());
     loop {
@@ -253,7 +252,7 @@ fn wait(desk: &ViewDesk<'_>, connection: &mut Connection, time: Duration) -> io:
     }
 }
 
-/// Returns an error if the viewer has gone, or says something.
+/// Returns an error if the viewer has closed the connection, or sends something.
 fn is_there(desk: &ViewDesk<'_>, connection: &mut Connection) -> io::Result<()> {
     if desk.is_stopping.load(Ordering::Acquire) {
         return Err(ErrorKind::ConnectionAborted.into());

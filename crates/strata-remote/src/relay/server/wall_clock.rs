@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustix::time::{clock_gettime, ClockId};
 
-/// Change of the wall clock that is taken for a new setting. Reading two clocks one after the other takes some time \[ns\].
+/// Least change of the wall clock that counts as a new setting \[ns\]. Smaller differences come from reading two
+/// clocks one after the other.
 const STEP_NS: u64 = 10_000_000;
 
 /// Returns the time of a clock \[ns\].
@@ -14,8 +15,8 @@ pub(super) fn clock_ns(clock: ClockId) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// The wall clock, by the time at which CLOCK_MONOTONIC was 0. It is the same for all hosts, until somebody sets the clock:
-/// a relay that starts with its machine starts before that has its time from the network.
+/// The wall clock, by the time at which CLOCK_MONOTONIC was 0. That time is kept for all hosts until the clock is
+/// set, as after a boot, when the machine gets its time from the network.
 pub(super) struct WallClock {
     at_zero_ns: AtomicI64,
 }
