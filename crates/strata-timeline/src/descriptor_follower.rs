@@ -34,7 +34,7 @@ pub struct Follower {
     engine: Engine,
     /// The machine of each trace, by the trace's index.
     machines: Vec<u8>,
-    /// The processes whose calls contradict what is known, because some of their calls are not recorded.
+    /// The processes whose calls contradict the known descriptors, because some of their calls are not recorded.
     unsure: HashSet<ThreadId>,
 }
 
@@ -54,7 +54,7 @@ impl Follower {
         Follower { engine, machines, ..Follower::default() }
     }
 
-    /// Applies the first steps of the traces, for what they say about descriptors that were open before. Must be called
+    /// Applies the first steps of the traces, from which it follows what descriptors were open before. Call this
     /// before [`Follower::follow`]. The steps are in the order of time, each with its trace and its thread.
     pub fn begin(&mut self, first: &[(usize, Option<i64>, Step)]) {
         let machine = |trace| self.machines.get(trace).copied().unwrap_or(u8::MAX);
@@ -132,8 +132,8 @@ impl Follower {
         }
     }
 
-    /// Returns the process of a call whose result contradicts what is known: it returns a descriptor that is open, or
-    /// closes one that is not. So some calls of this process are not recorded.
+    /// Returns the process of a call whose result contradicts the known descriptors: the call returns a descriptor
+    /// that is open, or closes one that is not. Then some calls of the process are not recorded.
     fn disagrees(&self, machine: u8, tid: Option<i64>, step: &Step) -> Option<ThreadId> {
         let StepKind::Leave { call, result: Some(result), .. } = &step.0 else { return None };
         let world = &self.engine.world;

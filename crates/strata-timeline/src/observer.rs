@@ -30,7 +30,8 @@ pub struct Call {
     pub begin: i64,
     /// The end of the call \[ns since 1970\].
     pub end: i64,
-    /// The return value, which is a negative error number if the call has failed; `None` if the record does not say.
+    /// The return value, which is a negative error number if the call has failed; `None` if the record does not have
+    /// it.
     pub result: Option<i64>,
     /// The object of the call: what its descriptor was opened for when the call began, if that is known.
     pub object: Object,
@@ -62,7 +63,7 @@ impl Call {
     }
 }
 
-/// The reason for which a system call has no length.
+/// The reason why the length of a system call is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unpaired {
     /// The begin is not in the trace.
@@ -94,11 +95,11 @@ pub struct UnpairedCall {
 pub enum Interrupt {
     /// The interrupt of a device, by its number.
     Device(i32),
-    /// A softirq, by its number: work that the kernel puts off until after an interrupt.
+    /// A softirq, by its number: work that the kernel does after an interrupt.
     Softirq(u8),
 }
 
-/// A time in which a CPU ran one thread.
+/// A period in which a CPU ran one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The CPU's number in its machine.
@@ -139,7 +140,7 @@ pub struct DiskRequest {
     pub kind: RequestKind,
     /// The length of the request \[byte\].
     pub bytes: u64,
-    /// The thread that ran when the disk got the request; often one of the kernel's.
+    /// The thread that ran when the disk got the request; often a thread of the kernel.
     pub thread: Option<ThreadId>,
     /// The time at which the request was put into the disk's queue \[ns since 1970\], if it is recorded.
     pub queued: Option<i64>,
@@ -156,8 +157,8 @@ pub struct DiskRequest {
 /// The client of a timeline. Each method is called when something has ended, in the order of the ends. By default,
 /// methods do nothing.
 pub trait Observer {
-    /// True if the observer needs states. If false, the object in which a thread was blocked may be [`Object::None`],
-    /// which is faster.
+    /// True if the observer needs the states of threads. If false, the object in which a thread was blocked may be
+    /// [`Object::None`], which is faster.
     const STATES: bool = true;
     /// True if the observer needs the objects of system calls. If false, they may be [`Object::None`].
     const FILES: bool = false;
@@ -177,7 +178,7 @@ pub trait Observer {
     /// Called for a system call of which only one end is known.
     fn unpaired(&mut self, _world: &World, _call: &UnpairedCall) {}
 
-    /// Called when a record has said the process, the parent or the name of a thread.
+    /// Called when the process, the parent or the name of a thread has become known.
     fn known(&mut self, _world: &World, _thread: ThreadId) {}
 
     /// Called when a thread is about to end.
@@ -216,7 +217,7 @@ pub trait Observer {
     /// Called when a request to a disk is completed.
     fn request(&mut self, _world: &World, _request: &DiskRequest) {}
 
-    /// Called when a thread's last wait was ended by the interrupt that has just completed this request.
+    /// Called when the interrupt that has just completed a disk request has ended a thread's last wait.
     fn waited_for(&mut self, _world: &World, _thread: ThreadId, _: &Interval, _: &DiskRequest) {}
 
     /// Called when a span has ended.

@@ -39,7 +39,7 @@ pub struct Passed {
     pub damage: u64,
 }
 
-/// Passes the first records on descriptors that were open before to a timeline, before its first record.
+/// Tells a timeline, before its first record, which descriptors existed already, as read from the first records.
 pub fn begin(timeline: &mut Timeline, reader: &Reader) {
     begin_unless(timeline, reader, &|| false);
 }
@@ -48,8 +48,8 @@ fn begin_unless(timeline: &mut Timeline, reader: &Reader, stop: &dyn Fn() -> boo
     timeline.begin(&first_steps(reader, TimeRange::ALL, stop).unwrap_or_default());
 }
 
-/// Passes all records to `seen`. `go_on` gets the number of bytes read so far and returns false to stop; then there is
-/// no result. `damage` gets places that cannot be read, and damage that was found when the traces were opened.
+/// Passes all records to `seen`. `go_on` gets the number of bytes read so far and returns false to stop; in that case
+/// the result is `None`. `damage` gets places that cannot be read, including those found when the traces were opened.
 pub fn pass<O: Observer>(
     reader: &Reader,
     asked: &Asked,

@@ -5,7 +5,7 @@ use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value};
 use super::proto::{AnyValue, KeyValue};
 use crate::sql::field_json;
 
-/// The most attributes of one span or event, which is what SDKs of OpenTelemetry have as well.
+/// The most attributes of one span or event, which is also the limit of OpenTelemetry's SDKs.
 const ATTRIBUTES_MAX: usize = 128;
 /// The most bytes of one text.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -22,7 +22,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Adds an attribute. One whose key is there already is left out, and counted.
+    /// Adds an attribute. If the key exists already, the attribute is left out and counted.
     pub(super) fn add(&mut self, key: &str, value: AnyValue) {
         let bytes = key.len() + prost::Message::encoded_len(&value);
         let has_room = self.all.len() < ATTRIBUTES_MAX && self.bytes + bytes <= BYTES_MAX;
@@ -34,7 +34,7 @@ impl Attributes {
         self.all.push(KeyValue { key: key.to_owned(), value: Some(value) });
     }
 
-    /// Returns the size in memory, nearly.
+    /// Returns the approximate size of the attributes in memory \[byte\].
     pub(super) fn memory(&self) -> usize {
         self.bytes + self.all.len() * std::mem::size_of::<KeyValue>()
     }
@@ -50,8 +50,9 @@ impl Attributes {
         self.all.iter().find(|it| it.key == key)
     }
 
-    /// Adds the fields of a record but for those with the names `without`. A field whose value is an attribute already is left out, and one whose name has
-    /// another value, or is that of an attribute that this program adds, gets `prefix` before its name.
+    /// Adds the fields of a record as attributes, except those named in `without`. A field that exists already with
+    /// the same value is left out. If its name has another value, or is reserved for this program, `prefix` is put
+    /// before the name.
     pub(super) fn add_fields(
         &mut self,
         event: &Event<'_>,
@@ -74,8 +75,8 @@ impl Attributes {
     }
 }
 
-/// Returns true for the name of an attribute that this program adds to the fields of records: a field of a program must
-/// not be taken for it.
+/// Returns whether the name is reserved for attributes that this program adds, and that must not be confused with
+/// fields of records.
 fn is_ours(name: &str) -> bool {
     name.starts_with("strata.") || matches!(name, "thread.id" | "thread.name")
 }

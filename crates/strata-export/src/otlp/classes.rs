@@ -6,23 +6,24 @@ use strata_timeline::{elapsed_of_span, SpanKey, SpanRole, SpanRoles};
 use super::ids::{parsed, SpanId, TraceId};
 use super::proto::{KIND_CLIENT, KIND_CONSUMER, KIND_INTERNAL, KIND_PRODUCER, KIND_SERVER};
 
-/// The event that says that a span ended with an error.
+/// The event that marks its span as failed.
 const ERROR: &str = "otel:error";
 
 /// The role of a class' records.
 #[derive(Clone, Debug)]
 pub(super) enum Role {
-    /// They begin spans. The field has the span's key; the other says how long before the record the span began.
+    /// The records begin spans. `key`: the field with the span's key. `elapsed`: the field with the time since the
+    /// begin.
     Begins { key: Option<FieldRef>, elapsed: Option<FieldRef> },
-    /// They end spans.
+    /// The records end spans.
     Ends,
-    /// They belong to a span that is open, whose ids they have. With true they say that it failed.
+    /// The records belong to an open span, whose ids they have. `is_error`: true if they mark it as failed.
     Within { is_error: bool },
-    /// They have nothing to do with spans.
+    /// The records have no role for spans.
     None,
 }
 
-/// A class of event records.
+/// An event class, with its role and fields in an export of spans.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     pub(super) role: Role,
@@ -35,7 +36,7 @@ pub(super) struct Class {
     description: Option<FieldRef>,
 }
 
-/// The ids of a span by OpenTelemetry.
+/// The ids that a span has in OpenTelemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ids {
     pub(super) trace: TraceId,
@@ -75,7 +76,7 @@ impl Class {
         }
     }
 
-    /// Returns the ids that a record has, if they are valid ones.
+    /// Returns the span ids in a record; `None` if it has none, or invalid ones.
     pub(super) fn ids(&self, event: &Event<'_>) -> Option<Ids> {
         let [trace, span] = self.ids.as_ref()?;
         Some(Ids { trace: parsed(text(event, trace)?)?, span: parsed(text(event, span)?)? })
@@ -91,7 +92,7 @@ impl Class {
         text(event, self.name.as_ref()?)
     }
 
-    /// Returns what an error says of itself.
+    /// Returns the description of an error, from the record that reports the error.
     pub(super) fn description<'e>(&self, event: &Event<'e>) -> Option<&'e [u8]> {
         text(event, self.description.as_ref()?)
     }

@@ -22,11 +22,11 @@ use super::proto::{
 use super::waits::States;
 use super::{Encoding, Options, Summary};
 
-/// The most spans of one request, as of OpenTelemetry's own exporters.
+/// The most spans of one request, as in OpenTelemetry's own exporters.
 const SPANS_MAX: usize = 512;
-/// The size from which on a request is handed over \[byte\]. With its last span it is a little larger.
+/// The size at which a request is sent \[byte\]. Its last span may exceed this a little.
 const REQUEST_BYTES: usize = 1 << 20;
-/// Fields that are no attributes: the number that tells spans apart within a process, and what is a span's own.
+/// Fields that do not become attributes, since the span itself has their values.
 const OF_SPAN: &[&str] = &[SPAN_KEY, "trace_id", "span_id", "parent_id", "name", "kind"];
 /// The name of a service whose process is not known, by OpenTelemetry's conventions.
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -51,7 +51,7 @@ impl<S: FnMut(&[u8]) -> io::Result<()>> Exporter<S> {
         Exporter { timeline, spans, encoding, send }
     }
 
-    /// Takes the next event record. `selected` says whether its span is to be exported.
+    /// Takes the next event record. `selected`: true if its span is to be exported.
     ///
     /// # Errors
     /// Returns the error of `send`.
@@ -64,19 +64,19 @@ impl<S: FnMut(&[u8]) -> io::Result<()>> Exporter<S> {
         }
     }
 
-    /// Takes a loss of event records: of what is open, the ends may be among them.
+    /// Handles a loss of event records, which may include the ends of open spans.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
         self.timeline.discarded(discarded);
     }
 
-    /// Takes a damaged place of a trace.
+    /// Handles a damaged place of a trace.
     pub fn damage(&mut self, stream: Option<&Stream>) {
         if let Some(stream) = stream {
             self.timeline.gap(stream.index(), None, None);
         }
     }
 
-    /// Hands over what is left.
+    /// Sends the remaining spans, and returns the summary.
     ///
     /// # Errors
     /// Returns the error of `send`.
@@ -118,7 +118,7 @@ struct Request {
     bytes: usize,
 }
 
-/// The process of a span: its thread, or the trace if that does not say which threads there are.
+/// The process of a span: the process's first thread, or the trace if threads are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProcessKey {
     Thread(ThreadId),
@@ -204,17 +204,17 @@ impl Spans {
         Spans { is_of_requests: true, ..self }
     }
 
-    /// Returns true if it is time to take what is collected.
+    /// Returns whether so many spans are collected that the caller must take them.
     pub(super) fn is_full(&self) -> bool {
         self.request.is_full()
     }
 
-    /// Removes and returns what is collected.
+    /// Removes and returns the collected spans.
     pub(super) fn take(&mut self) -> Vec<ResourceSpans> {
         std::mem::take(&mut self.request).data.resource_spans
     }
 
-    /// Keeps what the begin of a span says.
+    /// Keeps the ids and fields in the record that begins a span.
     fn begin(&mut self, world: &World, event: &Event<'_>, class: &Class, who: Option<ThreadId>) {
         let Role::Begins { key: key_field, elapsed } = &class.role else { return };
         let name = event.class().name();
@@ -260,7 +260,7 @@ impl Spans {
         }
     }
 
-    /// Makes ids of what distinguishes a span from all others.
+    /// Computes ids for a span from the values that distinguish it from all others.
     fn made(&self, world: &World, event: &Event<'_>, (who, begin): (Option<ThreadId>, i64)) -> Ids {
         let source = self.sources.get(event.stream().index());
         let machine = source.and_then(|source| world.machines.get(usize::from(source.machine)));
@@ -365,7 +365,8 @@ impl Spans {
     }
 }
 
-/// Returns the names of the fields that are no attributes: those that say what the span itself says.
+/// Returns the names of the fields that do not become attributes, since the span itself has their values. `is_told`:
+/// true if the span has ids of OpenTelemetry.
 fn without(is_told: bool) -> &'static [&'static str] {
     match is_told {
         true => OF_SPAN,
@@ -373,7 +374,7 @@ fn without(is_told: bool) -> &'static [&'static str] {
     }
 }
 
-/// Describes a process as OpenTelemetry's conventions want it.
+/// Describes a process by the attributes that OpenTelemetry's conventions name.
 fn resource(world: &World, process: Option<ThreadId>, source: Option<&StreamSource>) -> Resource {
     let found = process.and_then(|process| world.threads.get(process));
     let machine = found.map(|it| it.machine).or(source.map(|source| source.machine));
@@ -398,7 +399,7 @@ fn resource(world: &World, process: Option<ThreadId>, source: Option<&StreamSour
     Resource { attributes: attributes.into_iter().map(pair).collect() }
 }
 
-/// Returns a time as the protocol has it, which knows none before 1970.
+/// Converts a time to the protocol's form. Times before 1970, which the protocol does not support, become 0.
 fn unix(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)
 }

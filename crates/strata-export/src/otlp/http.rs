@@ -12,11 +12,11 @@ use super::proto::{Refusal, ServiceResponse};
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The most headers of an answer.
 const HEADERS_MAX: usize = 64;
-/// The most answers that only say that another one follows.
+/// The most interim answers (status 1xx) before the final one.
 const INTERIM_MAX: usize = 16;
-/// The most bytes of an answer's body that are read. All that one has to say fits.
+/// The most bytes of an answer's body that are read. A receiver's messages are shorter.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// The most bytes of what a receiver says that are shown.
+/// The most bytes of a receiver's message that are shown.
 const SHOWN_BYTES_MAX: usize = 400;
 /// The longest time that a receiver can ask to wait.
 const RETRY_MAX: Duration = Duration::from_secs(30);
@@ -24,13 +24,13 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// An answer to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The number by which HTTP says whether it went well: 200 if so.
+    /// The HTTP status, such as 200.
     pub status: u16,
-    /// The time after which to ask again, if the receiver says one.
+    /// The time after which to repeat the request, if the receiver has sent one.
     pub retry_after: Option<Duration>,
-    /// What the receiver says, as text of a limited size; empty if it says nothing.
+    /// The receiver's message, as text of a limited size; empty if there is none.
     pub text: String,
-    /// The number of spans that it refuses, of a request that it has accepted.
+    /// The number of spans that the receiver has refused in an accepted request.
     pub rejected: u64,
 }
 
@@ -47,7 +47,8 @@ impl Answer {
         matches!(self.status, 429 | 502 | 503 | 504)
     }
 
-    /// Reads an answer. Returns `None` if it is not complete; `is_end` says that no more bytes will come.
+    /// Reads an answer. Returns `None` if the answer is not complete. `is_end`: true if no more bytes
+    /// will come.
     ///
     /// # Errors
     /// Returns what is wrong with the bytes.
@@ -124,10 +125,10 @@ impl Answer {
     }
 }
 
-/// What stands at the begin of some bytes.
+/// The kind of answer with which some bytes begin.
 enum Found<'b> {
     Answer(Answer),
-    /// An answer that says that another one follows, which begins here.
+    /// An interim answer. The bytes after it begin the next answer.
     Interim(&'b [u8]),
     Incomplete,
 }
@@ -138,7 +139,7 @@ enum Chunks {
     Incomplete(Vec<u8>),
 }
 
-/// Joins the parts of a body. What has no valid size ends it.
+/// Joins the chunks of a body. A chunk without a valid size ends the body.
 fn joined(mut bytes: &[u8]) -> Chunks {
     let mut body = Vec::new();
     loop {
@@ -166,8 +167,8 @@ fn joined(mut bytes: &[u8]) -> Chunks {
     }
 }
 
-/// Returns what a receiver says of a request that it accepts: a text, and the number of spans that it refuses. What is
-/// no answer of a receiver is a text as it is.
+/// Returns a receiver's message about an accepted request: a text, and the number of refused spans. A body in another
+/// form is returned as text.
 fn partial(media: &str, body: &[u8]) -> (String, u64) {
     let as_it_is = || (String::from_utf8_lossy(body).into_owned(), 0);
     if media.contains("protobuf") {
@@ -187,7 +188,7 @@ fn partial(media: &str, body: &[u8]) -> (String, u64) {
     (text.to_owned(), rejected.unwrap_or(0))
 }
 
-/// Returns what a receiver says of a request that it refuses.
+/// Returns a receiver's message about a refused request.
 fn refusal(media: &str, body: &[u8]) -> String {
     if media.contains("protobuf") {
         return Refusal::decode(body).map(|refusal| refusal.message).unwrap_or_default();
@@ -201,7 +202,7 @@ fn refusal(media: &str, body: &[u8]) -> String {
     }
 }
 
-/// Returns the begin of a text, on one line.
+/// Returns the begin of a text as a single line, for a message.
 fn shown(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().take(SHOWN_BYTES_MAX).collect();
     let mut text = words.join(" ");

@@ -22,7 +22,7 @@ pub(super) fn parsed<const BYTES: usize>(text: &[u8]) -> Option<[u8; BYTES]> {
     (id != [0; BYTES]).then_some(id)
 }
 
-/// Collects what makes a span different from all others, and makes ids of it.
+/// Collects the values that distinguish a span from all others, and computes its ids from them.
 #[derive(Clone, Debug)]
 pub(super) struct IdMaker([u64; 3]);
 
@@ -32,7 +32,7 @@ impl IdMaker {
         IdMaker([STABLE_HASH_OF_NOTHING, 0x9ae1_6a3b_2f90_404f, 0xc949_d7c7_509e_6557])
     }
 
-    /// Adds a part. Its length goes before it, so that "a", "bc" differs from "ab", "c".
+    /// Adds a value, preceded by its length, so that "a", "bc" differs from "ab", "c".
     pub(super) fn add(mut self, part: &[u8]) -> IdMaker {
         let length = u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes();
         for state in &mut self.0 {

@@ -16,17 +16,17 @@ use super::classes::Ids;
 use super::ids::SpanId;
 use super::proto::{KeyValue, SpanEvent};
 
-/// The most notes that are kept. A span without one is exported without the fields of its begin.
+/// The most notes on open spans that are kept. A span without one is exported without the fields of its begin.
 const NOTES_MAX: usize = 1 << 17;
-/// The most bytes of all notes. A span beyond it keeps its ids, and nothing else of its begin.
+/// The most bytes of all notes. A note on a span beyond the limit has its ids only.
 const BYTES_MAX: usize = 256 << 20;
-/// The most notes of spans that began at the same time, among which one is searched.
+/// The most notes on spans with the same begin that are searched for one.
 const SAME_BEGIN_MAX: usize = 1 << 10;
-/// The most open spans of a thread among which the one around another is searched.
+/// The most open spans of a thread that are searched for the one around a new span.
 const SEARCHED_MAX: usize = 64;
 /// The most events of one span, which is what SDKs of OpenTelemetry have as well.
 const EVENTS_MAX: usize = 128;
-/// The bytes of events of one span from which on no more are kept.
+/// The size of one span's events at which no further events are kept \[byte\].
 const EVENT_BYTES_MAX: usize = 256 << 10;
 
 /// A note on an open span.
@@ -39,12 +39,12 @@ pub(super) struct Note {
     pub(super) thread: Option<ThreadId>,
     pub(super) key: Option<SpanKey>,
     pub(super) ids: Ids,
-    /// True if the ids are those of OpenTelemetry.
+    /// True if the span's ids come from OpenTelemetry, and were not computed.
     pub(super) is_told: bool,
-    /// True if the ids of the trace are those of OpenTelemetry.
+    /// True if the trace id comes from OpenTelemetry, so that the span belongs to a request.
     pub(super) is_of_request: bool,
     pub(super) parent: Option<SpanId>,
-    /// The name by OpenTelemetry.
+    /// The span's name in OpenTelemetry.
     pub(super) name: Option<String>,
     pub(super) kind: i32,
     pub(super) attributes: Attributes,
@@ -52,25 +52,25 @@ pub(super) struct Note {
     /// The size of the events.
     pub(super) event_bytes: usize,
     pub(super) omitted_events: u32,
-    /// What the error said that the span ended with.
+    /// The description of the error with which the span ended.
     pub(super) error: Option<String>,
 }
 
 impl Note {
-    /// Returns the size of what a program determines, nearly.
+    /// Returns the approximate size of the parts that a program determines \[byte\].
     fn bytes(&self) -> usize {
         let texts = [&self.name, &self.error].into_iter().flatten().map(String::len).sum::<usize>();
         self.of.len() + texts + self.attributes.memory() + self.event_bytes
     }
 
-    /// Removes what is not needed to find the span.
+    /// Removes everything from the note except what is needed to find the span.
     fn strip(&mut self) {
         self.attributes.omit_all();
         self.name = None;
     }
 }
 
-/// Returns the size of an event in memory, nearly.
+/// Returns the approximate size of an event in memory \[byte\].
 fn event_bytes(event: &SpanEvent) -> usize {
     let own = std::mem::size_of::<SpanEvent>() + event.encoded_len();
     own + event.attributes.len() * std::mem::size_of::<KeyValue>()
@@ -83,7 +83,7 @@ pub(super) struct Notes {
     next: u64,
     /// The size of all notes.
     bytes: usize,
-    /// The latest time at which a span began, and the number of spans that did, also of those that have ended.
+    /// The latest time at which a span began, and the number of spans that began then, including ended ones.
     latest: Option<(i64, usize)>,
     by_begin: HashMap<i64, Vec<u64>>,
     by_ids: HashMap<Ids, u64>,
@@ -91,7 +91,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Adds a note. Returns false if there are too many, or too large ones: then it is not kept, or only its ids.
+    /// Adds a note. Returns false if the limits are reached, so that the note, or all except its ids, is not kept.
     pub(super) fn add(&mut self, mut note: Note) -> bool {
         self.latest = Some((note.begin, self.at(note.begin) + 1));
         let at_begin = self.by_begin.get(&note.begin).map_or(0, Vec::len);
@@ -141,7 +141,7 @@ impl Notes {
         note.events.push(event);
     }
 
-    /// Says that the open span with these ids has failed, and why, if there is room for it.
+    /// Marks the open span with these ids as failed, with the reason if there is room for it.
     pub(super) fn fail(&mut self, ids: &Ids, why: String) {
         let Some(note) = self.by_ids.get(ids).and_then(|number| self.notes.get_mut(number)) else {
             return;
@@ -153,8 +153,8 @@ impl Notes {
         note.error = Some(why);
     }
 
-    /// Returns the ids of the span that is around whatever begins in a thread now, and whether it is of a request: of its open spans the latest, if all
-    /// of them are parts of each other. Where a thread works on several requests at a time, it cannot be known.
+    /// Returns the ids of the span around a span that begins in a thread now, and whether it belongs to a request.
+    /// That is the thread's latest open span, if all its open spans are nested; otherwise `None`.
     pub(super) fn around(&self, thread: ThreadId) -> Option<(Ids, bool)> {
         let open = self.by_thread.get(&thread)?;
         if open.len() > SEARCHED_MAX {

@@ -17,7 +17,7 @@ pub(super) const KIND_CONSUMER: i32 = 5;
 /// `Status.StatusCode` of a span that failed.
 pub(super) const STATUS_ERROR: i32 = 2;
 
-/// What one request carries, and what stands in a file: `TracesData` and `ExportTraceServiceRequest` are the same bytes.
+/// The content of one request, or of a file: `TracesData` and `ExportTraceServiceRequest` have the same encoding.
 #[derive(Clone, PartialEq, Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TracesData {
@@ -182,7 +182,7 @@ pub(super) struct PartialSuccess {
     pub error_message: String,
 }
 
-/// What a receiver says about a request that it refuses: `google.rpc.Status`.
+/// A receiver's message about a refused request: `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Refusal {
     #[prost(string, tag = "2")]
@@ -198,7 +198,7 @@ impl AnyValue {
         AnyValue { value: Some(AnyValueKind::Integer(number)) }
     }
 
-    /// Returns a number without a sign: as text if it has no place in the 63 bits that a number has.
+    /// Converts an unsigned number to a value: a text if it does not fit into 63 bits.
     pub(super) fn unsigned(number: u64) -> AnyValue {
         match i64::try_from(number) {
             Ok(number) => AnyValue::integer(number),

@@ -10,7 +10,7 @@ use super::ids::{SpanId, TraceId};
 use super::proto::{AnyValueKind, KeyValue, ResourceSpans, Span};
 use super::waits::States;
 
-/// The most spans that are kept; some 500 bytes each, and more if their texts are long.
+/// The most spans that are kept; each takes some 500 bytes.
 const SPANS_MAX: usize = 1 << 18;
 /// The most bytes of a text of a span.
 const TEXT_BYTES_MAX: usize = 512;
@@ -20,9 +20,9 @@ const DEPTH_MAX: usize = 64;
 /// A span of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceSpan {
-    /// The id by OpenTelemetry, or one that was made.
+    /// The span's id in OpenTelemetry, or a computed one.
     pub id: SpanId,
-    /// The id of the span that it is a part of.
+    /// The id of the span of which this one is a part.
     pub parent: Option<SpanId>,
     pub name: String,
     /// The name and number of the process.
@@ -34,12 +34,12 @@ pub struct TraceSpan {
     pub begin: u64,
     /// The length \[ns\].
     pub nanos: u64,
-    /// What the error said that the span ended with.
+    /// The description of the error with which the span ended.
     pub error: Option<String>,
-    /// The time by state of the thread in which it ended: running, interrupted, runnable, blocked, unknown. `None` if
-    /// no state is known.
+    /// The time by state of the thread in which the span ended: running, interrupted, runnable, blocked, unknown.
+    /// `None` if no state is known.
     pub states: Option<[u64; 5]>,
-    /// The time that it was blocked in each system call, the longest first \[ns\].
+    /// The time for which that thread was blocked in each system call \[ns\], the longest first.
     pub waits: Vec<(String, u64)>,
 }
 
@@ -73,8 +73,8 @@ impl RequestTrace {
         all.len()
     }
 
-    /// Returns the spans in the order of a tree, each with its depth: a span stands before its parts. One whose parent
-    /// is not there has depth 0.
+    /// Returns the spans in the order of a tree, each with its depth: a span stands before its parts. A span whose
+    /// parent is missing has depth 0.
     #[must_use]
     pub fn tree(&self) -> Vec<(usize, &TraceSpan)> {
         let mut below: HashMap<SpanId, Vec<usize>> = HashMap::new();
@@ -115,13 +115,13 @@ pub struct Requests {
     pub all: Vec<RequestTrace>,
     /// The number of spans that were not kept because there are too many, or too many were open at once.
     pub left_out: u64,
-    /// The number of spans that do not say what they waited for, because it would have taken too long.
+    /// The number of spans whose waits were not determined, because that would have taken too long.
     pub without_path: u64,
     /// The number of begins without an end, and of ends without a begin.
     pub unpaired: u64,
 }
 
-/// Collects the spans that have ids of OpenTelemetry, and those around which one of these is.
+/// Collects the spans that have ids of OpenTelemetry, and the spans nested in them.
 pub struct TraceCollector {
     spans: Spans,
     found: HashMap<TraceId, Vec<TraceSpan>>,
@@ -130,7 +130,7 @@ pub struct TraceCollector {
 }
 
 impl TraceCollector {
-    /// Collects spans that end within `range`. With `states`, they say what they waited for.
+    /// Collects spans that end within `range`. With `states`, the spans have what they waited for.
     #[must_use]
     pub fn new(
         reader: &Reader,
@@ -222,7 +222,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Makes a span of a report of one of the protocol.
+/// Converts a span of the protocol to one for reports.
 fn trace_span(span: Span, process: &[KeyValue]) -> TraceSpan {
     let state = |name: &str| {
         let found = number(&span.attributes, &format!("strata.{name}_ns"))?;

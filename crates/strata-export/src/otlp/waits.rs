@@ -10,15 +10,15 @@ use strata_timeline::{span_roles, Observer, PairRule, ThreadId, Timeline, World}
 use super::attributes::Attributes;
 use super::proto::AnyValue;
 
-/// The most kinds of waits that have an attribute of their own. All others are one.
+/// The most kinds of waits that have an attribute of their own. All others share one attribute.
 const KINDS_MAX: usize = 16;
 /// The most parts of a critical path that are named.
 const PARTS_MAX: usize = 8;
-/// The most steps that the paths of all spans may take together. Where spans are in each other, time is walked through
-/// again and again.
+/// The most steps that the paths of all spans may take together. With nested spans, the same time is visited several
+/// times.
 const STEPS_MAX: u64 = 1 << 29;
 
-/// Has every record passed to it, and does nothing with it.
+/// An observer that requests every record and ignores them all.
 #[derive(Debug)]
 pub struct EachRecord;
 
@@ -46,20 +46,20 @@ impl States {
         (History::new(range, None), EachRecord)
     }
 
-    /// Returns the timeline of that pass.
+    /// Returns the timeline for the pass that keeps states.
     #[must_use]
     pub fn timeline(reader: &Reader, pairs: &[PairRule]) -> Timeline {
         Timeline::with_spans(reader, span_roles(reader, pairs))
     }
 
-    /// Takes the states of a pass over all records. `part_text` returns what a part of a path was, and whose, for
+    /// Takes the states of a pass over all records. `part_text`: function that describes a part of a path for
     /// people.
     #[must_use]
     pub fn new(history: History, world: World, part_text: fn(&PathPart) -> String) -> States {
         States { history, world, part_text, steps_left: STEPS_MAX }
     }
 
-    /// Adds what a thread did between two times. Returns false if that would take too long.
+    /// Adds to `attributes` what a thread did between two times. Returns false if that would take too long.
     pub(super) fn add(
         &mut self,
         attributes: &mut Attributes,
@@ -143,7 +143,7 @@ fn kind(wait: &Wait) -> String {
     text.chars().take(64).map(usual).collect()
 }
 
-/// Adds the time of the parts that have no parts themselves, which are what the time was spent with in the end.
+/// Adds the times of the innermost parts of a path, which have no parts themselves.
 fn collect(
     part: &PathPart,
     part_text: fn(&PathPart) -> String,

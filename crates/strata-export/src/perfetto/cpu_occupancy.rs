@@ -2,20 +2,20 @@
 
 use super::tracks::MachineNumber;
 
-/// The number of the process of all stand-ins: threads that are invented for the time in which nobody knows what a CPU
-/// ran. Each CPU has one, with a number after this. Linux uses lower numbers only.
+/// The number of the process to which placeholder threads belong. A placeholder stands for the unknown thread of one
+/// CPU, and has a number after this one; Linux only uses lower numbers.
 const UNKNOWN: i32 = 1 << 22;
-/// The name of the stand-ins for unknown threads, and of their process.
+/// The name of the placeholder threads, and of their process.
 pub(super) const NAME: &str = "unknown";
-/// The state of a thread if no record says why it left its CPU. No kernel uses these bits, so readers show it as
-/// unknown. Readers that do not know the kernel's release take the lowest bit for a sleep.
+/// The state of a thread of which it is not known why it left its CPU. No kernel uses these bits, so readers
+/// show it as unknown. Readers that do not know the kernel's release take the lowest bit for a sleep.
 pub(super) const NO_STATE: i64 = 0x8001;
 
-/// The process to which the stand-ins for unknown threads belong.
+/// The process to which the placeholder threads belong.
 pub(super) const UNKNOWN_PROCESS: i32 = UNKNOWN;
 
-/// Returns the number of the thread that stands for whatever a CPU runs while that is unknown. The CPU is given by its
-/// exported number.
+/// Returns the number of a CPU's placeholder thread, which stands for the unknown thread that the CPU runs. The CPU
+/// is given by its exported number.
 pub(super) fn unknown(cpu: u32) -> i32 {
     i32::try_from(cpu).ok().and_then(|cpu| (UNKNOWN + 1).checked_add(cpu)).unwrap_or(i32::MAX)
 }
@@ -36,9 +36,9 @@ pub(super) struct GivenCpu {
 pub(super) struct Runs {
     /// The CPUs, by their exported numbers; the format has few.
     cpus: Vec<Option<GivenCpu>>,
-    /// The number of CPUs whose thread is unknown now, so that a stand-in has them.
+    /// The number of CPUs whose thread is unknown now, so that a placeholder thread has them.
     unknown: usize,
-    /// True for each CPU whose stand-in already has a name in the output.
+    /// True for each CPU whose placeholder thread already has a name in the output.
     described: Vec<bool>,
 }
 
@@ -69,7 +69,7 @@ impl Runs {
         self.unknown > 0
     }
 
-    /// Returns true at the first call for a CPU: then the caller must write the name of its stand-in.
+    /// Returns true at the first call for a CPU. The caller must then write the name of its placeholder thread.
     pub(super) fn describe(&mut self, cpu: u32) -> bool {
         let Ok(at) = usize::try_from(cpu) else { return false };
         if self.described.len() <= at {

@@ -64,7 +64,7 @@ const ARRAY_VALUE: u32 = 12;
 /// The annotation with the functions whose addresses are in fields.
 pub(super) const DEBUG_INFO: &str = "debug_info";
 
-/// The frames of a call stack whose addresses are being visited.
+/// The named frames of a call stack whose addresses are being visited.
 struct ToldFrames {
     frames: std::vec::IntoIter<StackFrame>,
     /// The number of addresses before these frames that are not shown.

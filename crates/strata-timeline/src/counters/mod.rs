@@ -60,7 +60,7 @@ pub enum CounterNumber {
     Real(f64),
 }
 
-/// A value of a counter, which holds from a time on.
+/// A value of a counter, with the time from which it is valid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterValue {
     /// The counter's name, `EVENT.FIELD`.
@@ -118,14 +118,14 @@ type CounterKey = (Name, CounterPlace);
 #[derive(Clone, Copy, Debug)]
 struct OpenCounter {
     value: CounterValue,
-    /// The records that may change the counter.
+    /// The trace, or the CPU in it, whose records may change the counter.
     home: CounterHome,
     /// The time from which the value is unknown, since records were discarded or the process ended.
     gap: Option<i64>,
 }
 
 impl OpenCounter {
-    /// Returns the time at which a value ends that another one replaces at `now`, or that the trace ends with.
+    /// Returns the time at which the present value ends: `now`, unless records were discarded before.
     fn end(&self, now: i64) -> i64 {
         self.gap.map_or(now, |gap| gap.min(now)).max(self.value.from)
     }
@@ -135,7 +135,7 @@ impl OpenCounter {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCounters {
     open: HashMap<CounterKey, OpenCounter>,
-    /// The counters that a gap in these records ends. A counter that a gap has ended is removed.
+    /// The counters that a gap in the records of a trace or CPU ends. Counters that a gap has ended are removed.
     homes: BTreeMap<CounterHome, HashSet<CounterKey>>,
     /// The time up to which records are missing, by trace and CPU. Without a CPU, it is not known which CPU had them.
     unsure: HashMap<CounterHome, i64>,
@@ -147,8 +147,8 @@ pub(crate) struct OpenCounters {
 }
 
 impl OpenCounters {
-    /// Sets a counter to the value in a record of `trace`. Returns the previous value and its end. Fails if the counter
-    /// is new and there are too many.
+    /// Sets a counter to the value in a record of `trace`. Returns the previous value and the time at which it ended.
+    /// Fails if the counter is new and there are too many.
     pub(crate) fn set(
         &mut self,
         value: CounterValue,

@@ -35,7 +35,7 @@ use crate::world::threads::{Arguments, OpenCall, WaitArgument};
 use crate::world::World;
 
 pub(crate) const AT_FDCWD: i32 = -100;
-/// Flags of clone(), close_range() and open(), by name.
+/// Flag of clone() by which the new thread shares its parent's descriptors.
 const CLONE_FILES: i64 = 0x400;
 const CLONE_FS: i64 = 0x200;
 /// Flags of unshare() after which a thread has a working folder of its own: a new mount or user namespace implies that.
@@ -43,7 +43,7 @@ const OWN_FOLDER: i64 = CLONE_FS | 0x20000 | 0x1000_0000;
 const CLOSE_RANGE_UNSHARE: i64 = 2;
 const CLOSE_RANGE_CLOEXEC: i64 = 4;
 const O_CLOEXEC: i64 = 0o2_000_000;
-/// Commands of fcntl() and ioctl().
+/// Command of fcntl() that duplicates a descriptor.
 const F_DUPFD: i64 = 0;
 const F_SETFD: i64 = 2;
 const F_DUPFD_CLOEXEC: i64 = 1030;
@@ -56,7 +56,7 @@ const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const AF_NETLINK: u64 = 16;
 
-/// Returns the object of a call that begins.
+/// Returns the object of a call that begins, as it is known at that time.
 #[inline]
 pub(crate) fn object_at_begin(world: &World, who: ThreadId, object: Object) -> Object {
     match object {
@@ -66,8 +66,8 @@ pub(crate) fn object_at_begin(world: &World, who: ThreadId, object: Object) -> O
     }
 }
 
-/// Sets the object and the arguments of a call that begins, `open`, which has none yet. A close takes effect at once.
-/// With `wants_paths`, paths of calls that open nothing are kept as well.
+/// Sets the object and the arguments of `open`, a call that begins. A close takes effect at once. With `wants_paths`,
+/// paths of calls that open nothing are kept as well.
 pub(crate) fn begin(
     world: &mut World,
     who: ThreadId,
@@ -151,7 +151,8 @@ pub(crate) fn begin(
     }
 }
 
-/// Notes what epoll_ctl() adds to an epoll, or changes. What it takes away is not returned any more.
+/// Notes a descriptor that epoll_ctl() adds to an epoll or changes. Removed descriptors need no note, since the epoll
+/// no longer returns them.
 fn watch(world: &mut World, who: ThreadId, descriptor: Option<i32>, more: More<'_>) {
     const EPOLL_CTL_ADD: i64 = 1;
     const EPOLL_CTL_MOD: i64 = 3;
@@ -184,8 +185,7 @@ pub(crate) fn object_at_end(
     }
 }
 
-/// Returns true if all that was ready when a call ended is of this kind: a call that waits for several descriptors, or for
-/// one.
+/// Returns whether all descriptors that were ready when a call ended have objects of this kind.
 pub(crate) fn is_ready_only(
     world: &World,
     open: &OpenCall,
@@ -256,7 +256,7 @@ fn close_range(
     });
 }
 
-/// Applies what a call has done to descriptors and folders.
+/// Applies the effects of a call that has ended on descriptors and folders.
 pub(crate) fn end(
     world: &mut World,
     who: ThreadId,
@@ -374,7 +374,7 @@ pub(crate) fn fork(
     }
 }
 
-/// Adds a descriptor, or a working folder, that existed when recording began.
+/// Adds a descriptor, or a working folder, that existed when the recording began.
 pub(crate) fn there(
     world: &mut World,
     who: ThreadId,
@@ -523,7 +523,7 @@ fn addressed(world: &World, call: CallId) -> NameKind {
     }
 }
 
-/// Names a socket by the address that getsockname() returns: after a bind to port 0, the kernel has chosen the port.
+/// Names a socket by the address that getsockname() returns. After a bind to port 0, only this call shows the port.
 fn asked(world: &mut World, who: ThreadId, open: &OpenCall, address: Option<SocketAddress>) {
     let (Some(number), Object::File(name)) = (open.arguments().descriptor, open.object) else {
         return;

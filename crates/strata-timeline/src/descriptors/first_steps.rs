@@ -10,7 +10,7 @@ use crate::records::tracer_names::Whose;
 /// The number of first records that are read. What existed before is recorded while recording begins.
 pub const FIRST_RECORDS: usize = 1 << 14;
 
-/// A step with its trace and its thread.
+/// A step, with the index of its trace and the number of its thread.
 pub type TakenStep = (usize, Option<i64>, Step);
 
 /// Reads steps from the records of a class.
@@ -37,7 +37,7 @@ impl Taker {
 }
 
 /// Returns the steps of the first records within a time range, up to the first gap. They are empty if no trace has a
-/// state dump. Returns `None` if there are no records in that time.
+/// state dump. Returns `None` if there are no records in the time range.
 #[must_use]
 pub fn first_steps(
     reader: &Reader,

@@ -19,8 +19,8 @@ use crate::records::record_source::{descriptor_calls, is_kernel};
 use crate::records::tracer_names::CallEnd;
 use crate::world::state::Object;
 
-/// The call after which a descriptor's number may get another file. If a trace does not say which calls it has, it must
-/// have at least this one for descriptors to be known.
+/// The system call after which a descriptor's number may get another file. Descriptors can be known only in traces
+/// that have at least this call.
 const TAKES_AWAY: &str = "close";
 /// The events of a state dump that report the threads and descriptors which existed when recording began.
 const DUMPED: [&str; 2] = ["lttng_statedump_file_descriptor", "lttng_statedump_process_state"];
@@ -32,7 +32,7 @@ pub fn has_dump(schema: &Schema) -> bool {
     is_kernel(schema) && events.any(|event| DUMPED.contains(&event.name.as_str()))
 }
 
-/// The effect of a record on descriptors.
+/// One effect of a record on descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(pub(crate) StepKind);
 

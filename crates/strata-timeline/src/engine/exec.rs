@@ -8,8 +8,8 @@ use crate::records::facts::Spot;
 use crate::world::state::{State, Waker};
 
 impl Engine {
-    /// Ends the thread with the number `old`. The first thread of the process, which the record names, continues in its
-    /// place.
+    /// Handles exec() in a thread that was not its process's first one: the thread with the number `old` ends, and
+    /// the first thread continues in its place.
     pub(super) fn leads<O: Observer>(&mut self, spot: &Spot, old: i64, seen: &mut O) {
         let Some(tid) = spot.tid.filter(|&tid| tid != old && tid != 0) else { return };
         let Some(id) = self.world.threads.find(spot.machine, old) else { return };

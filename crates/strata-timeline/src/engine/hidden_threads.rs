@@ -9,7 +9,8 @@ use crate::world::state::State;
 use crate::world::World;
 
 impl Engine {
-    /// Compares a switch from `prev` with the previous one on this CPU, and reports it if that was to another thread.
+    /// Compares a switch from `prev` with the previous switch on its CPU, and reports it if the previous one was to
+    /// another thread.
     #[inline]
     pub(super) fn follows<O: Observer>(
         &mut self,
@@ -48,7 +49,8 @@ impl Engine {
         seen.unfollowed(&self.world, &Unfollowed { cpu, thread, from, next });
     }
 
-    /// Notes that a thread has a CPU that was given to another one. Returns the time at which it was given.
+    /// Notes that a record finds a thread on a CPU that a switch has given to another one. Returns the time of that
+    /// switch.
     pub(super) fn contradicts(
         &mut self,
         (machine, cpu): (u8, u32),

@@ -62,7 +62,7 @@ impl Engine {
         seen.known(&self.world, id);
     }
 
-    /// Makes a thread that has executed a program the first one of its process, if its process is unknown.
+    /// Makes a thread that has executed a program the first one of its process, if its process is not known.
     pub(super) fn is_first<O: Observer>(&mut self, spot: &Spot, id: ThreadId, seen: &mut O) {
         let is_unknown = self.world.threads.get(id).is_some_and(|thread| thread.main.is_none());
         if let Some(tid) = spot.tid.filter(|tid| is_unknown && *tid > 0) {
@@ -98,8 +98,8 @@ impl Engine {
         }
     }
 
-    /// Applies a thread's name in a record of a switch, if it is new. Only such records show a name that another thread
-    /// has given.
+    /// Applies the thread's name in a record of a switch if it differs from the known one. Only such records show
+    /// names that were set by another thread.
     #[inline]
     pub(super) fn name_if_new(&mut self, id: ThreadId, name: RecordText<'_>) {
         let (Some(thread), Some(short)) = (self.world.threads.get_mut(id), name.short()) else {

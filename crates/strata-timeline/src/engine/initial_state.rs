@@ -14,7 +14,7 @@ use crate::world::state::{Reason, State};
 use crate::world::threads::Thread;
 
 impl Engine {
-    /// Sets what existed before the first records, which are applied next.
+    /// Sets the threads and descriptors that existed before the first records. These records are applied next.
     pub(crate) fn begin_with(&mut self, before: FactsBefore) {
         self.before = before;
     }
@@ -33,7 +33,8 @@ impl Engine {
         self.world.name_interrupt(spot.machine, number, &name);
     }
 
-    /// Takes the control group of a process, and the container and the pod of that, from a state dump or a move.
+    /// Sets the control group of a process, with its container and pod, from a record of a state dump or of a move to
+    /// another group.
     pub(super) fn grouped<O: Observer>(
         &mut self,
         spot: &Spot,
@@ -69,8 +70,8 @@ impl Engine {
         self.give(machine, tid, id, false);
     }
 
-    /// Returns the thread that a fork has made. A state dump may have listed it already, since the kernel lists a thread
-    /// before it records the fork: such a thread begins now. Nothing else in a state dump applies to a new thread.
+    /// Returns the thread that a fork has created. If a state dump has listed it already, since the kernel lists a
+    /// thread before it records the fork, that thread begins now.
     pub(super) fn newborn(
         &mut self,
         spot: &Spot,
@@ -96,8 +97,8 @@ impl Engine {
         Some(Thread::new(machine, i32::try_from(tid).ok()?, since, gaps))
     }
 
-    /// Returns the thread of a state dump that a fork makes: it has no record of its own, was in no state that has ended,
-    /// and the dump names the same process and parent. Without these it is an older thread, whose end is not in the trace.
+    /// Returns the thread of a state dump that a fork has just created: one without records, with the same process
+    /// and parent. Any other thread with this number is an older one, whose end is not in the trace.
     fn listed_before_fork(
         &self,
         machine: u8,
@@ -123,8 +124,8 @@ impl Engine {
         is_same.then_some(id)
     }
 
-    /// Applies a state dump's record that a thread is blocked. If no other record of the trace has named the thread yet, the
-    /// thread was blocked before the first record, since a waking or a switch would have named it.
+    /// Applies a state dump's record that a thread is blocked. If no other record of the trace has named the thread
+    /// yet, the thread was blocked before the first record, since its wakeup or a switch would have named it.
     pub(super) fn was_asleep(&mut self, spot: &Spot, tid: i64, asleep: Option<Reason>) {
         let (Some(mut reason), false) = (asleep, self.is_blind(spot.machine)) else { return };
         let Some(id) = self.world.threads.find(spot.machine, tid) else { return };

@@ -76,12 +76,12 @@ use crate::world::{EndingRecord, World};
 
 /// The most CPUs of a machine that have a state.
 const CPUS_MAX: usize = 1 << 13;
-/// The deepest nesting of interrupts on a CPU that is followed. Deeper ones are ignored.
+/// The deepest nesting of interrupts on a CPU that is tracked. Deeper interrupts are ignored.
 const DEPTH_MAX: usize = 8;
-/// The most gaps of a machine whose begins are kept. After that, the last one stands for all later ones.
+/// The most gaps of a machine whose begins are kept. The last one that is kept stands for all later ones.
 const GAPS_MAX: usize = 1 << 20;
-/// The longest time after the record of a page fault for which the kernel may still be handling it \[ns\]. Most take a
-/// microsecond. No record says the end, and a later interrupt of the thread's own code must not be taken for part of
+/// The longest time after the record of a page fault for which the kernel may still be handling it \[ns\]. Most
+/// faults take a microsecond. Their end is not recorded, and later interrupts of the thread must not count as part of
 /// the fault.
 const FAULT_MAX: u64 = 10_000;
 
@@ -98,7 +98,7 @@ struct CpuState {
     has_switches: bool,
     /// The switch that gave the CPU to its present thread, if one was recorded.
     given: Option<Given>,
-    /// A run that a gap has ended and that was not reported yet: thread, begin and end.
+    /// The run that a gap in the records has ended and that was not reported yet: thread, begin and end.
     before_gap: Option<(Option<ThreadId>, i64, i64)>,
     /// The interrupts being served, the innermost last, each with its begin and true if that record was selected.
     open: Vec<(Interrupt, i64, bool)>,
@@ -108,7 +108,7 @@ struct CpuState {
     /// The time at which each pending softirq was first raised.
     raised: [Option<i64>; SOFTIRQS],
     causes: SoftirqCauses,
-    /// The thread whose wait a record of the CPU has ended last.
+    /// The thread that a record of this CPU has woken last.
     woken: Option<ThreadId>,
 }
 
@@ -130,7 +130,7 @@ impl MachineCpus {
     }
 }
 
-/// All state of a timeline.
+/// The engine of a timeline, with the state of all machines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Engine {
     pub world: World,
@@ -153,13 +153,14 @@ impl Engine {
         Engine { world, machines, ..Engine::default() }
     }
 
-    /// Adds machines after those that are known. `names` has the names of all.
+    /// Adds machines. `names`: the names of all machines, first of those that are known.
     pub(crate) fn grow(&mut self, names: Vec<String>) {
         self.machines.resize_with(names.len().max(self.machines.len()), MachineCpus::default);
         self.world.machines = names;
     }
 
-    /// Applies a fact, and reports to `seen` what it ends. Facts must come in the order of time.
+    /// Applies a fact, and reports to `seen` the states, calls and spans that it ends. Facts must come in the order
+    /// of time.
     #[inline]
     pub(crate) fn apply<O: Observer>(&mut self, spot: &Spot, fact: Fact<'_>, seen: &mut O) {
         let time = spot.time;
@@ -422,8 +423,8 @@ impl Engine {
         }
     }
 
-    /// Ends every state, call, span and counter at the time of the last record of its machine. `ends` are these times, by
-    /// machine; without one it is the last record of all.
+    /// Ends every state, call, span and counter at the time of the last record of its machine. `ends`: these times,
+    /// by machine. A machine without one gets the time of the last record of all.
     pub(crate) fn finish<O: Observer>(&mut self, ends: &[i64], seen: &mut O) {
         let now = self.world.now;
         let end = |machine: u8| {
@@ -498,7 +499,7 @@ impl Engine {
         of.cpus.get(usize::try_from(cpu).ok()?)?.thread
     }
 
-    /// Applies the process of a thread, from a record that says nothing else.
+    /// Applies a record that has only the process of its thread.
     fn whose<O: Observer>(&mut self, spot: &Spot, seen: &mut O) {
         let (Some(tid), Some(pid)) = (spot.tid, spot.pid) else { return };
         let who = self.thread(spot.machine, tid, seen).filter(|&who| who != ThreadId::IDLE);
@@ -638,7 +639,8 @@ impl Engine {
         }
     }
 
-    /// Notes that a thread runs on a CPU. If the CPU's known thread is another one, a switch between them is missing.
+    /// Notes that a thread runs on a CPU. If another thread is known to have the CPU, the record of the switch is
+    /// missing.
     #[inline]
     fn runs<O: Observer>(&mut self, machine: u8, cpu: u32, who: ThreadId, time: i64, seen: &mut O) {
         let Some(of) = self.cpu(machine, cpu) else { return };
@@ -651,7 +653,7 @@ impl Engine {
         self.replaced((cpu, given), before, who, time, seen);
     }
 
-    /// Notes that a thread has made a record, so that the kernel is not hiding it.
+    /// Notes that a thread has made a record, so that it is not one that the kernel hides.
     #[inline]
     fn is_seen(&mut self, who: ThreadId) {
         if let Some(thread) = self.world.threads.get_mut(who) {
@@ -691,8 +693,8 @@ impl Engine {
         }
     }
 
-    /// Ends the run of a thread on its known CPU, if a record finds the thread on another CPU, `cpu`. No record says
-    /// when it left the first one, so what that CPU did since then is unknown, and so is what the thread did.
+    /// Ends the run of a thread on its known CPU, if a record finds the thread on another CPU, `cpu`. It is not
+    /// known when the thread left the first CPU, so the states of that CPU and of the thread since then are unknown.
     fn leaves_unseen<O: Observer>(&mut self, who: ThreadId, cpu: u32, time: i64, seen: &mut O) {
         let Some(thread) = self.world.threads.get(who).filter(|_| who != ThreadId::IDLE) else {
             return;
@@ -858,7 +860,7 @@ impl Engine {
         }
     }
 
-    /// Ends a call that does more than to take time, or a call that no record has begun.
+    /// Ends a call that affects descriptors, names or threads, or a call whose begin is not recorded.
     #[inline(never)]
     fn leave_with_effects<O: Observer>(
         &mut self,

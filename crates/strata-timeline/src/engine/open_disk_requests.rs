@@ -22,7 +22,7 @@ struct OpenRequest {
     begin: i64,
     sector: i64,
     sectors: i64,
-    /// The number of sectors that are completed.
+    /// The number of the request's sectors that are completed.
     done: i64,
     selected: bool,
 }
@@ -35,7 +35,7 @@ type RequestKey = (u8, i64, i64);
 pub(crate) struct Requests {
     /// The requests that a disk works on.
     open: HashMap<RequestKey, OpenRequest>,
-    /// The requests that wait in a queue, each with the time since when and its number of sectors.
+    /// The requests that wait in a queue, each with the time at which it was queued and its number of sectors.
     queued: HashMap<RequestKey, (i64, i64)>,
 }
 

@@ -8,7 +8,7 @@ use crate::world::threads::NEVER;
 /// The number of kinds of softirqs.
 pub(crate) const SOFTIRQS: usize = 16;
 
-/// The causes of a CPU's softirqs, and the timers that are being served.
+/// The causes of one CPU's softirqs, and the timers that the CPU serves.
 #[derive(Clone, Debug)]
 pub(crate) struct SoftirqCauses {
     /// The cause of each pending softirq, by the softirq's number. A softirq that several threads have raised has none
@@ -32,7 +32,7 @@ pub(crate) struct Daemon {
     pub thread: ThreadId,
     /// The cause of the softirqs.
     pub cause: Option<Waker>,
-    /// True as long as the softirqs wait: no other thread has run them in the meantime.
+    /// True while the softirqs are waiting for the `ksoftirqd`, and have not been run elsewhere.
     pub waits: bool,
 }
 

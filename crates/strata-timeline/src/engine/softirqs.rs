@@ -34,7 +34,7 @@ const SOCKETS: [NameKind; 2] = [NameKind::Socket, NameKind::Connected];
 const LOCAL_SOCKETS: [&[u8]; 3] = [b"unix", b"netlink", b"socketpair"];
 /// Prefixes of addresses of the same machine.
 const LOOPBACK: [&[u8]; 3] = [b"127.", b"[::1]", b"[::ffff:127."];
-/// Prefixes of the names of threads that run softirqs, and of threads that serve an interrupt.
+/// Prefix of the names of threads that run softirqs.
 const DAEMON: &[u8] = b"ksoftirqd/";
 const SERVER: &[u8] = b"irq/";
 /// System calls that take only sockets.
@@ -44,7 +44,8 @@ const SOCKET_CALLS: [&str; 8] =
 const OTHER_CALLS: [&str; 5] = ["setsockopt", "execve", "execveat", "dup2", "dup3"];
 
 impl CpuState {
-    /// Returns the waker of a thread that is woken in the interrupt being served; `None` if no interrupt is.
+    /// Returns the waker of a thread that is woken in the interrupt being served; `None` if no interrupt is being
+    /// served.
     pub(super) fn interrupt_waker(&self, woken: ThreadId) -> Option<Waker> {
         if self.in_timer() {
             return Some(Waker::Timer);
@@ -66,7 +67,7 @@ impl CpuState {
         self.causes.timers.is_some_and(|(_, depth)| depth == self.open.len())
     }
 
-    /// Notes the end of an interrupt.
+    /// Notes the end of an interrupt, as a possible cause of softirqs that follow.
     pub(super) fn is_over(&mut self, which: Interrupt, time: i64) {
         let causes = &mut self.causes;
         let cause = match which {
@@ -187,7 +188,8 @@ impl Engine {
         }
     }
 
-    /// Returns the cause, unless the running thread may have sent something as well: no record tells what the queue holds.
+    /// Returns `cause`, or `None` if the running thread may have sent data as well, since it is not known whose data
+    /// are in the queue.
     fn unless_mixed(&self, cause: Waker, runs: Option<ThreadId>) -> Option<Waker> {
         let other = runs.filter(|&runs| !is_by(&cause, runs));
         match other.and_then(|other| self.sender(other)) {
@@ -196,7 +198,8 @@ impl Engine {
         }
     }
 
-    /// Returns the running thread if its call sends. It is certain if no device has interrupted the call.
+    /// Returns the running thread as the waker if its system call sends data. The waker is certain if no device has
+    /// interrupted the call.
     fn sends_since(&self, machine: u8, runs: Option<ThreadId>, device: i64) -> Option<Waker> {
         let runs = self.sender(runs?)?;
         let thread = self.world.threads.get(runs)?;
@@ -285,7 +288,7 @@ impl Engine {
         of.causes.daemon = Some(Daemon { thread: woken, cause, waits: true });
     }
 
-    /// Returns true if the thread's call is about a socket for the same machine.
+    /// Returns whether the thread's system call is about a socket whose peer is on the same machine.
     fn is_on_loopback(&self, thread: ThreadId) -> bool {
         let open = self.world.threads.get(thread).and_then(|thread| thread.open.as_ref());
         let is_so = |object| match object {
@@ -305,8 +308,8 @@ impl Engine {
     }
 }
 
-/// Returns true if a call may send, by its name and its descriptor. Reading sends as well: it tells the other side that
-/// there is room for more.
+/// Returns true if a call may send, by its name and its descriptor. Reading counts too, since it tells the other side
+/// that there is room for more.
 fn sends(world: &World, open: &OpenCall) -> bool {
     let name = world.calls.name(open.in_effect);
     let name = name.strip_prefix("compat_").unwrap_or(name);

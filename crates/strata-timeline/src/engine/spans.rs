@@ -49,7 +49,8 @@ impl Engine {
         }
     }
 
-    /// Returns false if the CPU's thread belongs to another process than the trace says for the record.
+    /// Returns whether the CPU's thread may have made a record, judging by the process that the trace has for the
+    /// record.
     fn may_be(&self, who: ThreadId, spot: &Spot) -> bool {
         let main = self.world.threads.get(who).and_then(|thread| thread.main);
         let main = main.and_then(|main| self.world.threads.get(main));

@@ -22,7 +22,8 @@ use crate::ids::calls::{kind, CallKind};
 use crate::records::facts::{More, Part};
 use crate::world::state::Object;
 
-/// The threads and descriptors that existed before the first record of a trace, as its first records say.
+/// The threads and descriptors that existed before the first record of a trace, as far as they follow from its first
+/// records.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FactsBefore {
     /// The descriptors by machine and process. The key's flag is true for a process that begins in one of the first

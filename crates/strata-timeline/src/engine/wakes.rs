@@ -23,7 +23,7 @@ const ERESTART_RESTARTBLOCK: i64 = 516;
 /// The names of files that a timer makes readable: as this crate names them, and as a state dump does.
 const TIMER_FILES: [&str; 2] = ["timerfd", "[timerfd]"];
 
-/// System calls that return -EAGAIN at a timeout of their own or of their socket.
+/// System calls that return -EAGAIN when their timeout, or that of their socket, expires.
 const TRY_AGAIN: [&str; 11] = [
     "accept",
     "accept4",
@@ -38,7 +38,7 @@ const TRY_AGAIN: [&str; 11] = [
     "semtimedop",
 ];
 
-/// Returns true if a call returns this result when it times out, whatever it waited for.
+/// Returns whether this result means that the call has timed out.
 fn is_given_up(name: &str, result: Option<i64>) -> bool {
     let name = name.strip_prefix("compat_").unwrap_or(name);
     let name =
@@ -114,8 +114,8 @@ impl Engine {
         }
     }
 
-    /// Keeps the wait of a thread that gets a CPU although no record has woken it: the result of its call may still say that
-    /// a timer did.
+    /// Keeps the wait of a thread that gets a CPU without a recorded wakeup. The result of its call may show later
+    /// that a timer ended the wait.
     pub(super) fn runs_unwoken(
         &mut self,
         id: Option<ThreadId>,
@@ -163,8 +163,8 @@ impl Engine {
         }
     }
 
-    /// Reports that a timer ended the last wait, if the result of the call says so. The waker that was reported is the
-    /// thread that the timer's interrupt happened to interrupt.
+    /// Reports that a timer ended the last wait, if the result of the call shows that. The waker that was reported
+    /// before is only the thread that the timer has interrupted.
     pub(super) fn timed_out<O: Observer>(
         &mut self,
         who: ThreadId,
@@ -197,8 +197,8 @@ impl Engine {
         }
     }
 
-    /// Reports that a timer ended the wait of the thread that was woken last, if a timer's signal to `target` has woken
-    /// that thread. The kernel makes the record of a signal right behind that of the wake.
+    /// Reports that a timer ended the wait of the thread that was woken last, if that thread was woken by a timer's
+    /// signal to `target`. The record of the signal follows that of the wakeup.
     pub(super) fn timer_signals<O: Observer>(
         &mut self,
         spot: &Spot,
@@ -237,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// Keeps a call whose result says that the kernel will continue it as restart_syscall().
+    /// Keeps a call whose result means that the kernel continues it as restart_syscall().
     #[inline]
     pub(super) fn may_begin_again(&mut self, who: ThreadId, open: &OpenCall, result: Option<i64>) {
         if result == Some(-ERESTART_RESTARTBLOCK) {
@@ -271,8 +271,8 @@ impl Engine {
         }
     }
 
-    /// Applies what the traces say about the kernels of machines: the meaning of their state numbers, and whether
-    /// switches are recorded.
+    /// Applies facts about the kernels of machines from the traces: the meaning of their state numbers, and
+    /// whether switches are recorded.
     pub(crate) fn know_kernels(&mut self, kernels: &[Kernel]) {
         // Metadata that grow may describe switches later.
         self.world.blind = self.world.blind.filter(|blind| *blind != Blind::NoSwitches);

@@ -44,10 +44,10 @@ impl CallId {
     }
 }
 
-/// The effect of a system call on what a timeline knows.
+/// The effect of a system call on the state of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
-    /// The call changes nothing that a timeline follows.
+    /// The call has no effect that a timeline tracks.
     Other,
     /// Waits for time to pass, and for nothing else.
     Sleep,
@@ -59,7 +59,7 @@ pub enum CallKind {
     Open,
     /// Makes something that has no path, and returns a descriptor.
     Make,
-    /// Makes two descriptors.
+    /// Creates two descriptors, as pipe() does.
     Pair,
     /// Closes a descriptor.
     Close,
@@ -81,7 +81,7 @@ pub enum CallKind {
     Futex,
     /// May give its thread another name.
     Rename,
-    /// Returns also in the new thread, where it did not begin.
+    /// Creates a thread or process, in which the call returns as well.
     Fork,
     /// Returns in another program, if it succeeds.
     Exec,
@@ -104,7 +104,7 @@ pub enum Moves {
     Writes,
     /// The call moves bytes from one descriptor to another.
     Copies,
-    /// The call moves bytes, but its result is not their number.
+    /// The call moves bytes whose number is not its result.
     Unsaid,
 }
 
@@ -113,7 +113,7 @@ pub enum Moves {
 pub struct Calls {
     known: Vec<(Box<str>, CallKind, Moves)>,
     numbers: HashMap<Box<str>, CallId>,
-    /// The payload types of the entries of calls with deferred arguments, by the trace's index and the call.
+    /// For calls with deferred arguments, the payload type of their entry records, by the trace's index and the call.
     entries: HashMap<(usize, CallId), Option<Arc<Structure>>>,
 }
 
@@ -138,7 +138,7 @@ impl Calls {
         self.known.get(id.index()).map_or("", |(name, ..)| name)
     }
 
-    /// Returns the effect of a call on what a timeline knows.
+    /// Returns the effect of a call on the state of a timeline.
     #[must_use]
     #[inline]
     pub fn kind(&self, id: CallId) -> CallKind {
@@ -164,8 +164,8 @@ impl Calls {
     }
 }
 
-/// Returns true if a call opens, copies or closes descriptors, or says what one was opened for. If a trace lacks such a
-/// call, a descriptor's number does not identify a file in it.
+/// Returns whether a call opens, copies or closes descriptors. In a trace that lacks such a call, it is not known to
+/// which file a descriptor refers.
 #[must_use]
 pub fn is_of_descriptors(name: &str) -> bool {
     match kind(name) {
@@ -251,7 +251,8 @@ fn moves(name: &str) -> Moves {
     }
 }
 
-/// Returns whether exec() closes the descriptor that a call makes; `None` if the flags are needed and not in the trace.
+/// Returns whether exec() closes the descriptor that a call makes; `None` if that depends on flags that the trace
+/// does not have.
 pub(crate) fn is_closed_by_exec(name: &str, flags: Option<i64>) -> Option<bool> {
     const CLOEXEC: i64 = 0o2_000_000;
     let bit = match name.strip_prefix("compat_").unwrap_or(name) {

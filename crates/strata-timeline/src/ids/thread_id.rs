@@ -1,7 +1,7 @@
 //! The id of a thread, separate from the table of threads, since results need only the id.
 
-/// A thread, by its place in [`Threads`](crate::Threads). A later thread with the same number in the system has another
-/// id.
+/// The id of a thread, which is its index in [`Threads`](crate::Threads). A later thread with the same number in the
+/// system has another id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub(crate) u32);
 

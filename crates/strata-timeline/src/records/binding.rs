@@ -76,7 +76,7 @@ pub fn is_descriptor(argument: &str) -> bool {
     DESCRIPTORS.contains(&argument) || OTHER_DESCRIPTORS.contains(&argument)
 }
 
-/// The meaning of a class' records.
+/// The meaning of the records of an event class for a timeline.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     kind: BindingKind,
@@ -85,7 +85,7 @@ pub(crate) struct Binding {
     pub whose: Whose,
     /// True if the class' records are of no use to a timeline.
     pub is_nothing: bool,
-    /// True if a [`Brief`] may be all that a record says: there is no span, no counter and no process.
+    /// True if a record may be completely described by a [`Brief`]: it has no span, counter or process.
     pub may_be_brief: bool,
 }
 
@@ -100,7 +100,7 @@ enum RequestStep {
 #[derive(Clone, Debug)]
 enum BindingKind {
     Nothing,
-    /// The record says the process of its thread, and nothing else.
+    /// The record has only the process of its thread.
     Whose,
     Switch {
         prev: FieldRef,
@@ -113,18 +113,18 @@ enum BindingKind {
         tid: FieldRef,
         name: Option<FieldRef>,
         is_by_waker: bool,
-        /// The field that is 0 if the thread was not asleep, or waits for something else: nothing was woken. Kernels
-        /// before 4.3 have it.
+        /// The field of kernels before 4.3 that is 0 if the thread was not woken, since it did not wait or waited
+        /// for another event.
         success: Option<FieldRef>,
     },
-    /// The end of the call in which the record's thread is.
+    /// The end of the system call in which the record's thread is, without its name.
     LeaveAny {
         result: Option<FieldRef>,
     },
     Enter {
         call: CallId,
         is_plain: bool,
-        /// True if a plain call may have another object, to which it copies.
+        /// True if the call may have a second object, to which it copies.
         has_target: bool,
         /// The field with the time since the call's begin \[ns\], if both ends are recorded when the call returns.
         elapsed: Option<FieldRef>,
@@ -366,7 +366,7 @@ impl Binding {
         Binding { kind, span, counters, whose, is_nothing, may_be_brief }
     }
 
-    /// Returns true if the class' records say what a descriptor was opened for, or which process has it.
+    /// Returns whether the class' records tell for what a descriptor was opened, or which process has it.
     pub(crate) fn is_of_descriptors(&self, calls: &Calls) -> bool {
         match &self.kind {
             BindingKind::Enter { call, .. } | BindingKind::Leave { call, .. } => !matches!(
@@ -411,7 +411,7 @@ impl Binding {
         })
     }
 
-    /// Returns true if this observer needs nothing but the thread of the class' records.
+    /// Returns whether an observer of this type needs only the thread of the class' records.
     #[inline]
     pub(crate) fn is_unwanted<O: Observer>(&self) -> bool {
         match self.kind {
@@ -427,7 +427,7 @@ impl Binding {
         }
     }
 
-    /// Returns the brief fact of a record, if this observer needs no more.
+    /// Returns the brief fact of a record, if observers of this type need no more of it.
     #[inline(always)]
     pub(crate) fn brief<O: Observer>(&self, event: &Event<'_>) -> Option<Brief> {
         if !self.may_be_brief || O::RECORDS {
@@ -453,7 +453,7 @@ impl Binding {
         }
     }
 
-    /// Returns true if the class' records give a thread a name and say nothing else.
+    /// Returns whether the class' records only give a thread a name.
     #[inline]
     pub(crate) fn is_name(&self) -> bool {
         matches!(self.kind, BindingKind::Named { .. })

@@ -81,7 +81,7 @@ impl<'a> RecordText<'a> {
     }
 }
 
-/// A field of a system call that only some calls have, beside the descriptor and the path.
+/// A field of a system call, other than the descriptor and the path, that only some calls have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The descriptor of the folder in which a path begins.
@@ -92,7 +92,7 @@ pub(crate) enum Part {
     Flags,
     /// A command or an operation.
     Control,
-    /// The argument of a command, or the last one of a range of descriptors.
+    /// The argument of a command, or the end of a range of descriptors.
     Argument,
     /// The first descriptor of two that a call makes.
     First,
@@ -112,7 +112,7 @@ pub(crate) enum Part {
 
 const PARTS: usize = Part::Data as usize + 1;
 
-/// The places of these fields in the records of a class.
+/// The places of the fields of system calls in the records of a class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     pub path: Option<FieldRef>,
@@ -263,7 +263,8 @@ impl<'a> More<'a> {
     }
 }
 
-/// The descriptors in the arrays of a poll() or a select(): the first one, and whether there are others.
+/// The descriptors in the arrays of poll() or select(), as far as needed: the first one, and whether there are
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PolledDescriptors {
     first: Option<i32>,
@@ -416,12 +417,12 @@ impl Visit for SocketAddress {
     }
 }
 
-/// The statement of one record about threads, CPUs, calls, disks or spans.
+/// The fact that one record reports about threads, CPUs, system calls, disks or spans.
 #[derive(Clone, Copy)]
 pub(crate) enum Fact<'a> {
-    /// The process of a thread. The record's spot has both.
+    /// The record tells the process of its thread; both are in its [`Spot`].
     Whose,
-    /// A thread made the record. The observer needs no more of it.
+    /// A thread made the record, of which nothing else is needed.
     Made,
     /// A CPU switches to another thread.
     Switch {
@@ -444,7 +445,7 @@ pub(crate) enum Fact<'a> {
     /// A system call begins.
     Enter {
         call: CallId,
-        /// The time since the begin, if the record was written later than that \[ns\].
+        /// The time from the call's begin to the record, if the record was written later \[ns\].
         elapsed: u64,
         object: Object,
         more: More<'a>,
@@ -530,8 +531,8 @@ pub(crate) enum Fact<'a> {
         /// The thread's earlier number, if it was not the first thread of its process and gets the number of that.
         old: Option<i64>,
     },
-    /// The program that a thread executes, from the kernel's record of a mapping, with the process and the present
-    /// name.
+    /// The program that a thread executes, from the kernel's record of mapping the program's file, with the
+    /// process and the present name.
     Program {
         tid: i64,
         process: i64,
@@ -542,13 +543,13 @@ pub(crate) enum Fact<'a> {
         tid: i64,
         name: RecordText<'a>,
     },
-    /// A thread that existed when recording began.
+    /// A thread existed when recording began.
     There {
         tid: i64,
         process: i64,
         parent: Option<i64>,
         name: RecordText<'a>,
-        /// The reason for which the thread is blocked; `None` if it is not blocked, or the record does not say.
+        /// The reason for which the thread is blocked; `None` if it is not blocked, or that is not known.
         asleep: Option<Reason>,
     },
     /// A thread of a process has a new name.
@@ -560,9 +561,10 @@ pub(crate) enum Fact<'a> {
     Group {
         process: i64,
         path: RecordText<'a>,
-        /// The container for which the group is; empty if it is for none, or the record does not say.
+        /// The container to which the group belongs; empty if it belongs to none, or that is not known.
         container: RecordText<'a>,
-        /// The name of the pod of Kubernetes for which the group is; empty if it is for none, or the record does not say.
+        /// The name of the Kubernetes pod to which the group belongs; empty if it belongs to none, or that is not
+        /// known.
         pod: RecordText<'a>,
         /// The number of the group, if the record has it.
         number: Option<i64>,
@@ -572,14 +574,14 @@ pub(crate) enum Fact<'a> {
     Span(SpanMark<'a>),
 }
 
-/// A frequent fact that needs neither the record's spot nor its other fields.
+/// A frequent fact for which no other fields of the record are needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Brief {
-    /// A thread made a record.
+    /// A thread made the record.
     Made,
     /// The begin of a system call that does not affect descriptors, names or threads, and its object.
     Enter(CallId, Object),
-    /// The end of such a call.
+    /// The end of a system call that does not affect descriptors, names or threads, and its result.
     Leave(CallId, Option<i64>),
 }
 
@@ -594,12 +596,12 @@ pub(crate) struct SpanMark<'a> {
     /// True if the span's role has a key field, whether this record has it or not.
     pub is_keyed: bool,
     pub key: Option<KeyRef<'a>>,
-    /// A hash of the value that should be the same at both ends.
+    /// A hash of the value that should be the same at both ends of the span.
     pub check: Option<u64>,
     pub address: Option<u64>,
     pub owner: Option<i64>,
     pub result: Option<i64>,
-    /// How long before its record the span began \[ns\].
+    /// The time from the span's begin to this record, if the record was written later \[ns\].
     pub elapsed: u64,
 }
 
@@ -623,7 +625,7 @@ pub(crate) struct Spot {
     pub pid: Option<i64>,
     /// The thread, by its number within the trace.
     pub own_tid: Option<i64>,
-    /// The process according to the trace, for spans.
+    /// The process to which the trace assigns the record, for pairing spans.
     pub home: Home,
     pub selected: bool,
 }

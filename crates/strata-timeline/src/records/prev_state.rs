@@ -23,17 +23,18 @@ const STOPPED: i64 = 4 | 8;
 const DEAD: i64 = 16 | 32;
 const DEAD_OR_PARKED: i64 = 64;
 const IDLE: i64 = 128;
-/// The bits of a thread that no longer wants the CPU. A thread with only higher bits is runnable.
+/// The bits of `prev_state` that mean that the thread no longer wants the CPU. A thread with only higher bits is
+/// runnable.
 const LEAVES: i64 = 255;
 const OLD_PARKED: i64 = 0x200;
 const OLD_NO_LOAD: i64 = 0x400;
-/// The first kernel version with today's numbers.
+/// The first kernel version with the present state numbers.
 const TODAY: (u32, u32) = (4, 14);
 
-/// The meaning of the bits in a trace, which depends on its kernel's version.
+/// The meaning of the bits of `prev_state` in a trace, which depends on its kernel's version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StateNumbers {
-    /// The trace does not say its kernel's version.
+    /// The version of the trace's kernel is not known.
     #[default]
     NotSaid,
     /// A kernel before 4.14.
@@ -58,7 +59,7 @@ impl StateNumbers {
 /// The state in which a thread leaves a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
-    /// The thread could go on: another one took its CPU.
+    /// The thread could have continued, but another one got its CPU.
     Runnable,
     /// The thread waits for something.
     Asleep(Sleep),

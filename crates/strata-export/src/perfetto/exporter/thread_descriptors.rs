@@ -5,7 +5,7 @@ use strata_timeline::{ThreadId, World};
 use crate::perfetto::proto::{ProcessTree, TreeProcess, TreeThread};
 use crate::perfetto::tracks::Tracks;
 
-/// Returns the number of a thread's process. If no record says it, the thread is assumed to be the process' first one.
+/// Returns the number of a thread's process. If it is not known, the thread is assumed to be the process' first one.
 pub(super) fn process(tracks: &Tracks, world: &World, thread: ThreadId) -> Option<i32> {
     let process = world.threads.get(world.process_of(thread))?;
     tracks.id(process.machine, process.tid.into())

@@ -17,7 +17,7 @@ use crate::perfetto::proto::{PacketData, ProcessTree, TreeProcess, TreeThread};
 use crate::perfetto::tracks::MachineNumber;
 use strata_analyze::render::line::Lines;
 
-/// The state, "asleep", with which the stand-in for an unknown thread leaves its CPU.
+/// The state, "asleep", with which a placeholder thread leaves its CPU.
 const SLEEPS: i64 = 1;
 
 impl<W: Write> Exporter<W> {
@@ -79,7 +79,7 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Takes from a record which thread has a CPU, if that was unknown.
+    /// Learns from a record which thread has a CPU, if that was unknown.
     #[cold]
     pub(super) fn finds(
         &mut self,
@@ -146,7 +146,7 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Notes that a thread was found on the CPU without a switch to it.
+    /// Handles a thread that a record finds on the CPU without a switch to it.
     fn is_found(&mut self, cpu: u32, pid: i32, time: u64) -> io::Result<()> {
         let Some(given) = self.runs.get(cpu) else { return Ok(()) };
         self.switches(cpu, time, (unknown(cpu), SLEEPS), pid)?;
