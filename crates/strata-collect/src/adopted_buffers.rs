@@ -27,7 +27,7 @@ const COMPARED_MAX: u64 = 1 << 26;
 /// Size of one read where packets are short \[byte\]. The budget is charged at least this much for each read.
 const BLOCK: u64 = 1 << 16;
 const READ_MIN: u64 = 4096;
-/// The most bytes that a packet in a file has besides its records: header and padding \[byte\].
+/// The most bytes that a packet in a file has in addition to its records: header and padding \[byte\].
 const AROUND: u64 = 2 * 4096;
 
 /// Files in which records of a channel may already be.
@@ -54,7 +54,7 @@ pub struct LastPacket {
     before: Vec<(u64, Vec<u8>)>,
 }
 
-/// The part of a packet that is in a file already.
+/// The part of a packet that an earlier recorder has written to a file already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassedBytes {
     /// Size of the records \[byte\].
@@ -249,8 +249,7 @@ impl LastPacket {
         Ok(Some(last))
     }
 
-    /// Returns up to where the records of the packet that begins at `begin` \[ns\] are in the file; `None` if none of
-    /// them are.
+    /// Returns which part of the packet that begins at `begin` \[ns\] is in the file; `None` if no record of it is.
     fn passed(
         &self,
         scanner: &RecordScanner,
@@ -283,8 +282,8 @@ impl LastPacket {
         None
     }
 
-    /// Returns the end of the pieces of this packet that are all in the file: joined, they are the packet's beginning,
-    /// and the first piece begins at `begin`. That distinguishes equal records with the same time.
+    /// Returns the size of the packet's beginning that is in the file as consecutive pieces, of which the first
+    /// begins at `begin`; `None` if there are no such pieces.
     fn pieces(&self, begin: u64, packet: &[u8], budget: &mut SearchBudget) -> Option<usize> {
         let all = std::iter::once((self.times.0, &self.records))
             .chain(self.before.iter().map(|(begin, records)| (*begin, records)));

@@ -11,7 +11,7 @@ use crate::stats::StreamStats;
 /// The least time over which a rate is measured; a shorter one would be that of single packets.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The rates of one source's streams, and how far its buffers reach.
+/// Measures how long a time the buffers of one source cover, from the rates of its streams.
 #[derive(Debug)]
 pub(crate) struct HistoryMeter {
     at: Instant,
@@ -25,7 +25,8 @@ impl HistoryMeter {
         HistoryMeter { at: now, recorded: Vec::new(), reach: None }
     }
 
-    /// Returns how far back the buffers reach, each with `capacity` bytes; `None` if nothing is recorded at present.
+    /// Returns the time that the buffers cover at the present rates; `None` if nothing is recorded at present.
+    /// `capacity`: size of each buffer \[byte\].
     pub(crate) fn look(
         &mut self,
         now: Instant,

@@ -41,7 +41,7 @@ const LOOKS: u32 = 100;
 const AWAY: Duration = Duration::from_secs(2);
 /// The longest time that the host may be silent at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
-/// The most bytes of function names, which are sent in one message \[byte\].
+/// The most bytes of the kernel's function names, which are sent in one message \[byte\].
 const SYMBOLS_BYTES_MAX: usize = FRAME_BYTES_MAX - 4;
 /// Period of the first message until the host answers.
 const HELLO_PERIOD: Duration = Duration::from_millis(500);
@@ -57,7 +57,7 @@ struct Link {
     writing: Mutex<()>,
     /// True after the channel has failed; nothing can be written any more.
     is_broken: AtomicBool,
-    /// True when the recording is ending.
+    /// True once the recording is ending, so that no more questions are answered.
     is_over: AtomicBool,
     /// Addresses of the buffers, if the host can read the guest's memory.
     memory: OnceLock<Memory>,
@@ -317,8 +317,8 @@ fn next_said(frames: &mut Frames) -> Option<ToGuest> {
     }
 }
 
-/// Sends the times at which the host's question arrived and at which it is answered, while nobody else writes. Sends
-/// nothing at the end of the recording: the host may be gone, and the write would never return.
+/// Sends the times at which the host's question arrived and at which it is answered, while no other thread writes.
+/// Sends nothing at the end of the recording, when the host may have ended and the write might never return.
 fn answer(link: &Link, number: u64) -> io::Result<()> {
     let received_ns = now_ns();
     let _one = lock(&link.writing);
@@ -387,7 +387,7 @@ struct Channel {
     path: PathBuf,
     text: String,
     bytes: HashMap<u32, u64>,
-    /// Position up to which each CPU's ring was handed over \[byte since stream creation\].
+    /// For each CPU, the position in its ring up to which packets were sent \[byte since stream creation\].
     upto: HashMap<u32, u64>,
     is_of_kernel: bool,
     /// Pin that keeps the buffers at their physical addresses; `None` if they may move.

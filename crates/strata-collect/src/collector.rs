@@ -57,20 +57,20 @@ pub struct TraceIdentity {
 pub enum ProducerState {
     /// The producer lives; its tracepoints were disabled.
     Alive,
-    /// The producer is dead, and so is everybody else who wrote to the channel.
+    /// The producer has ended, and so have all other processes that wrote to the channel.
     Dead,
 }
 
 /// Number of attempts to read a slot that is not committed at the end of a session, and the time between two attempts.
 const PATIENCE: (u32, Duration) = (20, Duration::from_millis(1));
 
-/// Size of the smallest piece that is tried if a packet does not fit: what a shorter one would save is no use \[byte\].
+/// Size of the smallest piece of a packet that is written if the whole packet does not fit on the disk \[byte\].
 const PIECE_BYTES_MIN: usize = 512;
 
 /// Time after its timestamp within which a record is almost always published \[ns\].
 const IN_FLIGHT_NS: u64 = 5_000_000;
 
-/// Returns whether the write failed for want of space, so that a shorter piece may still fit.
+/// Returns whether a write failed for lack of space, so that a shorter piece may still fit.
 fn is_full(error: &Error) -> bool {
     matches!(error, Error::NoSpace { .. } | Error::TooLarge { .. })
 }
@@ -98,9 +98,9 @@ pub struct Collector {
     untold: Option<String>,
     classes: Option<ClassTeller>,
     kinds: Option<Kinds>,
-    /// Begin and end that all streams get; see [`Collector::span_from`] \[ns\].
+    /// The begin and end that all streams must cover; see [`Collector::span_from`] \[ns\].
     span: Option<(u64, u64)>,
-    /// When [`Collector::late_ns`] was called last \[ns\].
+    /// Time of the last call of [`Collector::late_ns`] \[ns\].
     looked_ns: u64,
 }
 
@@ -158,8 +158,8 @@ impl Collector {
         self.streams.tracks.iter_mut().for_each(|track| track.span_from(begin));
     }
 
-    /// Continues streams whose records until now are in another trace. `told` has the number of discarded records that
-    /// other trace reports, for each stream. Must be called before the first packet is written.
+    /// Continues streams whose records until now are in another trace. `told`: for each stream, the number of
+    /// discarded records that the other trace reports. Must be called before the first packet is written.
     pub fn go_on(&mut self, told: &[u64]) {
         let Streams { channel, tracks, .. } = &mut self.streams;
         for (track, told) in tracks.iter_mut().zip(told) {
@@ -240,7 +240,8 @@ impl Collector {
         self.classes = Some(ClassTeller(Box::new(classes)));
     }
 
-    /// Passes the place of the channel's memory to the sink, if the sink's other end can read it.
+    /// Passes the place of the channel's memory to the sink, if the receiver behind the sink can
+    /// read that memory.
     ///
     /// # Errors
     /// A system call failed.
@@ -288,7 +289,7 @@ impl Collector {
         Ok(packets)
     }
 
-    /// Returns the time since the last call \[ns\]: how late the thread looks at its channels.
+    /// Returns the time since the last call \[ns\]: the time by which the thread may be late in reading its channels.
     fn late_ns(&mut self) -> u64 {
         let now = now_ns();
         now.saturating_sub(std::mem::replace(&mut self.looked_ns, now))
@@ -501,7 +502,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Writes what is left of a stream to which producers write no more.
+    /// Writes the remaining records of a stream to which producers no longer write.
     fn rest(
         &mut self,
         number: u32,
@@ -565,8 +566,8 @@ impl Collector {
         .map(|_| ())
     }
 
-    /// Counts what the streams hold as discarded. Replaces [`Collector::finish`] if writing has failed for good;
-    /// producers must write no more.
+    /// Counts the records that the streams still hold as discarded. Replaces [`Collector::finish`] if writing
+    /// has failed for good; producers must write no more.
     pub fn give_up(&mut self) {
         self.streams.give_up();
     }
@@ -590,7 +591,7 @@ impl Collector {
     }
 }
 
-/// Writes the metadata in `untold`, and keeps them there if that fails: their source returns new metadata only once.
+/// Writes the metadata in `untold`. If that fails, they stay there, since their source does not return them again.
 fn tell(
     untold: &mut Option<String>,
     described: &mut bool,
@@ -618,8 +619,8 @@ pub(crate) struct StreamWriting<'w> {
 }
 
 impl StreamWriting<'_> {
-    /// Writes the part of a copied packet that is not in the file yet. `bytes` is the copy of the packet; with `whole`,
-    /// no more of the packet will follow.
+    /// Writes the part of a copied packet that is not in the file yet. `bytes`: the copy of the packet. `whole`: true
+    /// if no more of the packet follows.
     pub(crate) fn copied(
         &mut self,
         info: &Info,
@@ -646,8 +647,8 @@ impl StreamWriting<'_> {
         }
     }
 
-    /// Writes a packet straight from shared memory while its producer may overwrite it. Returns `false`, with nothing
-    /// written, if the packet must be copied first or is gone.
+    /// Writes a packet straight from shared memory while its producer may overwrite it. Returns `false` and writes
+    /// nothing if the packet must be copied first or was overwritten.
     pub(crate) fn seen(&mut self, seen: &SeenPacket<'_>) -> Result<bool, Error> {
         let packet = seen.packet();
         let plan = self.track.plan(packet.info(), true, || packet.counters(), now_ns);
@@ -766,7 +767,7 @@ impl StreamWriting<'_> {
     }
 
     /// Counts the packet's records, if the producer has not counted them and there are classes. Returns a copy of the
-    /// whole records, so that what was counted is what is written.
+    /// whole records, so that exactly the counted records are written.
     fn count(
         &mut self,
         plan: &mut PacketWriting,

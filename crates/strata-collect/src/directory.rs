@@ -178,8 +178,8 @@ impl Directory {
         self.replace_metadata(text, false)
     }
 
-    /// Replaces the metadata as [`Directory::set_metadata`] does, by a file that was forced to the disk first: after a loss
-    /// of power the old text or the new one is there.
+    /// Replaces the metadata as [`Directory::set_metadata`] does, by a file that was forced to the disk first: even
+    /// after a loss of power, the folder has the old text or the new one.
     ///
     /// # Errors
     /// A system call failed.

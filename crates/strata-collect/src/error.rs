@@ -55,7 +55,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the same may succeed later: space, descriptors or memory are used up now.
+    /// Returns whether the same write may succeed later, since the cause is a lack of space, descriptors or memory.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
@@ -78,7 +78,8 @@ impl Error {
     }
 }
 
-/// Returns whether the call that failed so may succeed later: space, descriptors or memory are used up now.
+/// Returns whether a system call that failed with this error may succeed later, since the cause is a lack of space,
+/// descriptors or memory.
 #[must_use]
 pub fn is_passing(error: &io::Error) -> bool {
     use Errno as E;

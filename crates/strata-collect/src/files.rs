@@ -190,13 +190,13 @@ impl StreamFile {
         Ok(())
     }
 
-    /// Removes the last gathered packet, which was found to be invalid.
+    /// Removes the packet that was gathered last, since it was found to be invalid.
     fn take_back(&mut self) {
         self.last = self.before.take();
         self.bytes = self.last.map_or(0, |last| last.next);
     }
 
-    /// Shows the gathered file to readers.
+    /// Gives the gathered file its final name, so that readers see it.
     fn show_gathered(&mut self, directory: &Directory) -> Result<(), Error> {
         if !self.is_gathered || self.last.is_none() {
             return Ok(());
@@ -338,7 +338,7 @@ impl Files {
         Ok((files, lasts))
     }
 
-    /// Closes the files, and keeps what is known of them. Returns it with the folder, whose lock ends with its descriptor.
+    /// Closes the files. Returns their state, and the folder, which stays locked as long as its descriptor is open.
     #[must_use]
     pub fn close(self) -> (Directory, ClosedFiles) {
         let Files { directory, name, streams, is_gathered, .. } = self;

@@ -12,10 +12,10 @@ use strata_model::{ByteOrder, EventClass, StreamClass, TraceError};
 /// Number of bytes of records that are scanned for each byte of all descriptions.
 const SHARE: u64 = 16;
 
-/// Appends the description of a class.
+/// Function that appends the description of a class to the metadata.
 type Describe = Box<dyn Fn(&mut String, &EventClass) + Send>;
 
-/// Returns the classes after the first so many: classes may be added during the recording.
+/// Function that returns the classes after the first so many, since classes may be added during the recording.
 pub type Since = Box<dyn FnMut(usize) -> Vec<EventClass> + Send>;
 
 /// Metadata that grow with the kinds of event records; see [`crate::Collector::describe_kinds`].

@@ -19,11 +19,11 @@ use crate::name::is_name;
 pub const PLAN: &str = "plan";
 /// Kind of the file with the programs' slots that have the session's records.
 pub const SLOTS: &str = "slots";
-/// Kind of the file about what the session keeps in the kernel, which continues to record when the session is killed.
+/// Kind of the file about the session's objects in the kernel, which record on when the session is killed.
 pub const KERNEL: &str = "kernel";
 /// Kind of the file with the folders of saved snapshots, which the session may remove when there are too many.
 pub const FOLDERS: &str = "folders";
-/// Kind of the file that counts what is missing from the recording, for the command that ends the session.
+/// Kind of the file with the verdict on what the recording lacks, for the command that ends the session.
 pub const VERDICT: &str = "verdict";
 /// Kind of a file that is being written, until it gets its own kind.
 const NEW: &str = "new";

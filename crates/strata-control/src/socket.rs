@@ -20,7 +20,7 @@ use crate::message::{decode_reply, encode_reply, Reply, Request};
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Longest silence of a client before it is disconnected, since others wait.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// As [`PATIENCE`], for members of the group, who are less trusted.
+/// Longest silence of a client that is a member of the session's group, which is less trusted.
 const MEMBER_PATIENCE: Duration = Duration::from_millis(200);
 /// Longest wait for an answer: a snapshot of large buffers to a slow disk takes that long, nothing else does.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(600);

@@ -52,13 +52,13 @@ pub enum Ending {
     Ended,
     /// A user has stopped the recording.
     Stopped,
-    /// The recording had the duration that was asked for.
+    /// The recording had reached its requested duration.
     Duration,
-    /// The trace reached the size that was asked for.
+    /// The trace had reached its requested size.
     Size,
     /// The file system was full.
     NoSpace,
-    /// Writing failed, or something else went wrong.
+    /// Writing failed, or another error ended the recording.
     Failed,
 }
 
@@ -91,7 +91,8 @@ impl Ending {
 pub struct Losses {
     /// Records that the buffers still held when writing failed.
     pub unwritten: u64,
-    /// Records that were discarded without a later packet to count them, or in a trace whose packets do not count.
+    /// Records that were discarded and that no packet counts, because none followed or packets of the trace do not
+    /// count.
     pub discarded: u64,
     /// Records after a record that was never committed, so that their begin is unknown.
     pub unread: u64,
@@ -128,11 +129,11 @@ pub struct EndMark {
     pub files: u64,
     /// Size of the stream files at the end \[byte\].
     pub bytes: u64,
-    /// Number that identifies the session that made the folder, and the folder's name: the session may remove such a
-    /// folder.
+    /// Number that identifies the session that created the folder, together with the folder's name. That session may
+    /// remove the folder.
     pub session: Option<u64>,
-    /// How many of the records that were not written a relay has discarded, since the host's recordings there had as many
-    /// bytes as they may have.
+    /// Number of records that a relay has discarded because the host's share of its space was used up. They are also
+    /// in `losses`.
     pub quota: u64,
 }
 

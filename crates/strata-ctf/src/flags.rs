@@ -6,10 +6,10 @@
 
 use strata_model::Flags;
 
-/// Prefix of the enumeration's name, before the number of bits.
+/// Prefix of the name of an enumeration of flags, before the number of bits.
 const BEGIN: &str = "flags";
 
-/// Returns the name that marks the enumeration of a structure's member as flags.
+/// Returns the name for an enumeration that marks the values of a structure's member as flags.
 pub(crate) fn tag(flags: Flags, member: &str) -> String {
     format!("{BEGIN}{}_{member}", flags.low_bits)
 }

@@ -105,8 +105,8 @@ fn next_function(rest: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     Some((more, name, behind))
 }
 
-/// Returns whether the bytes are a valid file as [`of_kallsyms`] makes it, for files from elsewhere. Names must not
-/// have bytes that control a terminal.
+/// Returns whether the bytes are a valid file as [`of_kallsyms`] makes it, for checking files from other machines.
+/// Names must not have bytes that control a terminal.
 #[must_use]
 pub fn are_symbols(bytes: &[u8]) -> bool {
     let Some(mut rest) = bytes.strip_prefix(TITLE) else { return false };
@@ -151,8 +151,8 @@ impl KernelSymbols {
         symbols
     }
 
-    /// Finds the function that contains an address, as far as is known. Returns its name, and the address's distance
-    /// from its begin \[byte\].
+    /// Finds the function that contains an address; `None` if it is not known. Returns its name, and the address's
+    /// distance from its begin \[byte\].
     #[must_use]
     pub fn find(&self, address: u64) -> Option<(&[u8], u64)> {
         let behind = self.functions.partition_point(|(begin, ..)| *begin <= address);

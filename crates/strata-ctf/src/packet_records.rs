@@ -13,7 +13,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use strata_model::{ByteOrder, Field, FieldClass, RecordHeader, StreamClass, TraceError};
 
-/// A step through a context or a payload.
+/// A step in skipping the fields of a context or a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScanStep {
     /// A fixed number of bytes.
@@ -48,7 +48,7 @@ fn steps(fields: &[Field]) -> Vec<ScanStep> {
     steps
 }
 
-/// Reasons why the records of a packet cannot be walked any further.
+/// Reasons why the further records of a packet cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanError {
     /// The record's id belongs to no event record class.
@@ -74,8 +74,7 @@ pub enum ScanError {
 }
 
 impl ScanError {
-    /// Returns the begin of the record that cannot be walked \[byte of the packet's records\]. All records before it
-    /// are whole.
+    /// Returns the begin of the invalid record \[byte of the packet's records\]. All records before it are complete.
     #[must_use]
     pub fn offset(&self) -> u64 {
         match *self {
@@ -129,7 +128,7 @@ pub struct Record<'p> {
 struct RecordHead {
     id: u32,
     bytes: usize,
-    /// The record's time, or its lowest bits unless `whole` is set.
+    /// The record's time; only its lowest bits unless `whole` is set.
     time: u64,
     whole: bool,
 }
@@ -143,13 +142,14 @@ struct FoundRecord {
     end: usize,
 }
 
-/// Walks through packets of one stream class.
+/// Finds the records in packets of one stream class.
 #[derive(Clone, Debug)]
 pub struct RecordScanner {
     header: RecordHeader,
     order: ByteOrder,
     context: Vec<ScanStep>,
-    /// For each event record class, the end of its steps in `steps`. They begin at the end of the previous class.
+    /// For each event record class, the end of its steps in `steps`. The steps of a class begin at the end of those
+    /// of the previous class.
     ends: Vec<usize>,
     steps: Vec<ScanStep>,
     /// Index of the class with this id, plus 1; 0 if there is no such class.
@@ -159,7 +159,7 @@ pub struct RecordScanner {
 }
 
 impl RecordScanner {
-    /// Makes a walker for packets of `stream` in a trace with this byte order.
+    /// Creates a scanner for packets of `stream` in a trace with this byte order.
     ///
     /// # Errors
     /// The error of [`StreamClass::validate`]: sizes of an invalid class cannot be relied on.
@@ -327,7 +327,7 @@ impl RecordScanner {
     }
 }
 
-/// The incomplete part of a payload.
+/// The error that a part of a payload is incomplete.
 struct CutPayload {
     at: usize,
     bytes: Option<u64>,

@@ -24,7 +24,7 @@ pub const BYTES: usize = 128;
 
 const TITLE: &str = "strata progress 1";
 
-/// The time up to which a trace is written, and the period of updates.
+/// A mark in the folder of a growing trace: the time up to which it is written, and the period of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgressMark {
     /// The time before which all event records are in the files \[cycle of the trace's clock\].

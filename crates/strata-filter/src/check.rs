@@ -227,7 +227,7 @@ fn certain(value: bool) -> TruthValues {
     }
 }
 
-/// The kind of a term, as far as a class's description shows it.
+/// The kind of a term's value, as far as it follows from a class's description.
 enum KnownKind<'c> {
     Absent,
     Text,

@@ -24,7 +24,7 @@ impl<'b> Bytes<'b> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    /// Takes so many bytes.
+    /// Takes the next `bytes` bytes; `None` if fewer are left.
     pub fn take(&mut self, bytes: usize) -> Option<&'b [u8]> {
         let (first, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;

@@ -19,7 +19,7 @@ pub enum ImportError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Describes what is wrong with the file, and what to do.
+        /// A description of what is wrong with the file, and what to do.
         why: String,
     },
     /// It was asked to stop.

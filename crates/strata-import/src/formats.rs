@@ -46,7 +46,7 @@ pub(crate) enum FormatClass {
         bytes: u8,
         signed: bool,
     },
-    /// Integers one behind the other.
+    /// An array of integers.
     Array {
         bytes: u8,
         signed: bool,
@@ -116,7 +116,8 @@ fn sized<'b>(from: &mut Bytes<'b>) -> Option<&'b [u8]> {
     from.take(bytes)
 }
 
-/// Parses the text of a file `format` of tracefs. A field that overlaps one in front of it, or has its name, is left out.
+/// Parses the text of a file `format` of tracefs. A field that overlaps an earlier one, or has the same name, is left
+/// out.
 pub(crate) fn parse(system: &str, text: &str) -> Option<TracepointFormat> {
     let after = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     let mut format = TracepointFormat {
@@ -139,7 +140,7 @@ pub(crate) fn parse(system: &str, text: &str) -> Option<TracepointFormat> {
     (!fitting(&format.name).is_empty()).then_some(format)
 }
 
-/// Returns `name` without what a trace's description cannot have in a name.
+/// Returns `name` without the characters that names in a trace's metadata cannot have.
 pub(crate) fn fitting(name: &str) -> String {
     let mut out: String = name.chars().filter(|one| !one.is_control()).collect();
     while out.len() > limits::NAME_BYTES {

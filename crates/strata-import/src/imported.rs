@@ -5,9 +5,9 @@
 pub struct Imported {
     /// Samples, or events, in the trace.
     pub samples: u64,
-    /// Records that the tracer has discarded, as it says itself.
+    /// The number of records that the tracer has discarded, according to the file.
     pub discarded: u64,
-    /// The remarks say to people what is not in the trace, or is there in another way.
+    /// Remarks for the user on data of the file that the trace lacks or represents in another way.
     pub remarks: Vec<String>,
     /// The address of a symbol of the kernel while it was recorded. A running kernel of the same release that has it at the same
     /// address has the same functions at the same addresses. The release is needed: kernels that do not choose an address by

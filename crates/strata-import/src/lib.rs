@@ -54,7 +54,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns which tracer has written the file, by its first bytes; `None` for what is no such file.
+    /// Returns which tracer has written the file, by its first bytes; `None` if it is no file of a known tracer.
     #[must_use]
     pub fn of(path: &Path) -> Option<Origin> {
         // A pipe would wait for a writer.
@@ -65,8 +65,8 @@ impl Origin {
     }
 }
 
-/// Writes what is in a file of `origin` to `folder`, which exists and is empty, as a trace with this UUID, unless `is_stopped`
-/// returns true before.
+/// Converts a file of `origin` to a trace with this UUID, unless `is_stopped` returns true before. `folder`: the
+/// trace's folder, which exists and is empty.
 ///
 /// # Errors
 /// The file cannot be read, the trace cannot be written, or it was asked to stop.

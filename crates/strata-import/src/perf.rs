@@ -24,12 +24,12 @@ use records::{Next, Records};
 /// The most tracepoints that a remark names.
 const NAMES_SHOWN: usize = 3;
 
-/// Returns true if a file begins as those of perf, in whatever byte order.
+/// Returns whether the first bytes of a file are those of perf's files, in any byte order.
 pub(crate) fn is_one(begin: &[u8; 8]) -> bool {
     begin == MAGIC || begin.iter().eq(MAGIC.iter().rev())
 }
 
-/// Writes what is in the file to `folder`.
+/// Converts a file of perf to a trace in `folder`.
 pub(crate) fn convert(
     path: &Path,
     folder: &Path,
@@ -93,7 +93,7 @@ pub(crate) fn convert(
     })
 }
 
-/// Returns what readers should know of the whole file.
+/// Returns remarks that users should know about the whole file.
 fn remarks(about: &PerfFile, classes: &Classes) -> Vec<String> {
     let mut remarks = Vec::new();
     if about.is_unfinished {

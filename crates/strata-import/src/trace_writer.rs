@@ -9,7 +9,7 @@ use strata_ctf::metadata;
 use strata_ctf::packet::Header;
 use strata_model::{Trace, Uuid};
 
-/// Size of a packet from which on it is written \[byte\].
+/// Size at which a packet is written to the file \[byte\].
 const PACKET_BYTES: usize = 128 << 10;
 /// The most bytes of all packets that are not written yet \[byte\]: with many streams, their packets are smaller.
 const UNWRITTEN_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
@@ -41,7 +41,7 @@ struct StreamWriter {
 }
 
 impl TraceWriter {
-    /// Writes the metadata. Without `has_cpus`, nobody knows on which CPUs records were made, and all are of one stream.
+    /// Writes the metadata. Without `has_cpus`, the CPUs of records are not known, and all records are in one stream.
     pub fn begin(folder: &Path, trace: &Trace, has_cpus: bool) -> io::Result<TraceWriter> {
         let text = match has_cpus {
             true => metadata::write(trace),
@@ -52,7 +52,8 @@ impl TraceWriter {
         Ok(TraceWriter { folder, uuid: trace.uuid, streams, unwritten: 0 })
     }
 
-    /// Appends a record. Returns true if it is earlier than the one before of its CPU, whose time it then has.
+    /// Appends a record. Returns true if it is earlier than the previous record of its CPU; it then gets that
+    /// record's time.
     pub fn write(&mut self, cpu: u32, time: u64, id: u32, parts: &[&[u8]]) -> io::Result<bool> {
         let cpu = cpu.min(STREAMS_MAX - 1);
         let stream = self.streams.entry(cpu).or_default();
@@ -115,7 +116,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the packets that are not written yet, and closes the files.
     pub fn finish(mut self) -> io::Result<()> {
         for (cpu, stream) in &mut self.streams {
             if !stream.records.is_empty() || stream.discarded > stream.told {

@@ -13,7 +13,7 @@ pub(crate) struct Tracepoint {
     bytes: usize,
 }
 
-/// Begins of the systems whose events are made by people who probe something. Two of them may have one name.
+/// Prefixes of the subsystems of user-defined probes, among which names may occur twice.
 const PROBES: [&str; 4] = ["probe", "sdt", "uprobes", "kprobes"];
 
 impl Tracepoint {

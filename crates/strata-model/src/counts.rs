@@ -34,10 +34,10 @@ pub struct Counts {
     pub streams_discarding: u32,
     /// Number of malformed packets, which are not in the trace.
     pub damaged_packets: u64,
-    /// Upper limit on the bytes that threads reserved but never committed, because they were killed or stopped
-    /// \[byte\].
+    /// The greatest possible number of bytes that threads reserved and never committed, because they were
+    /// killed or stopped \[byte\].
     pub unpublished_bytes: u64,
-    /// Records of other threads after such reserved bytes, which therefore cannot be read.
+    /// Records that cannot be read, because they follow bytes that another thread reserved and never committed.
     pub unread_records: u64,
 }
 

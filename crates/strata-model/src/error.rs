@@ -37,7 +37,7 @@ pub enum FieldError {
     /// The enumeration's name cannot be written.
     #[error("its enumeration: {0}")]
     EnumerationName(NameError),
-    /// The size of an integer is not one that can be written.
+    /// The size of an integer is not 1, 2, 4 or 8 bytes.
     #[error("an integer of {found} bytes; it can have 1, 2, 4 or 8")]
     IntegerBytes { found: u8 },
     /// The size of a floating-point number is not one that can be written.

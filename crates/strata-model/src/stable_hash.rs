@@ -4,7 +4,7 @@
 /// The hash of no bytes, with which others begin.
 pub const STABLE_HASH_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Returns the hash of the bytes behind those that `hash` is of: FNV-1a of 64 bits, by
+/// Continues the hash `hash` with further bytes, and returns the result: FNV-1a of 64 bits, by
 /// <http://www.isthe.com/chongo/tech/comp/fnv/>.
 #[must_use]
 #[inline]

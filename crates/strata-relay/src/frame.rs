@@ -20,7 +20,7 @@ pub(crate) const HEADER_BYTES: usize = 12;
 /// \[byte\].
 pub const FRAME_BYTES_MAX: usize = (16 << 20) + 4096;
 
-/// Missing bytes of a frame from which on they are read by themselves \[byte\].
+/// The number of missing bytes of a frame from which on they are read separately from other frames \[byte\].
 const LARGE_BYTES: usize = 16 << 10;
 
 /// Reason why bytes are no frame.

@@ -103,8 +103,8 @@ pub fn in_host_time(
     }
 }
 
-/// Rewrites a trace's metadata like [`in_host_time`], so that the text keeps its size if it is rewritten with other numbers
-/// later: they are padded, and entries of these names that are there are replaced. Whoever has read the text so far can
+/// Rewrites a trace's metadata like [`in_host_time`], so that the text keeps its size if it is rewritten with other
+/// numbers later: numbers are padded, and existing entries are replaced. Whoever has read the text so far can
 /// continue where it was.
 ///
 /// # Errors

@@ -74,7 +74,7 @@ pub struct Last {
     pub discarded: u64,
 }
 
-/// States of the streams of one trace.
+/// The states of the streams of one trace, for checking packets that arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     last: BTreeMap<u32, Last>,

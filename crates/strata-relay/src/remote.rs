@@ -124,12 +124,12 @@ pub enum ToRecorder {
         /// Number of the request, which the answer repeats.
         number: u64,
     },
-    /// Reports event records that the relay does not write, since the host's recordings have as many bytes as they may
-    /// have. Comes before the acknowledgement of their messages.
+    /// Reports event records that the relay discards because the host's share of its space is used up. Comes before
+    /// the acknowledgement of their messages.
     Discarded {
-        /// Number of such records of the recording so far.
+        /// Number of records of the recording that were discarded so far.
         records: u64,
-        /// True if what comes now is discarded, too.
+        /// True if the relay discards the packets that are sent now, too.
         is_full: bool,
     },
     /// Refuses the recording, for good.
@@ -156,8 +156,7 @@ const REFUSE: u16 = 123;
 const LATER: u16 = 124;
 const DISCARDED: u16 = 125;
 
-/// Returns whether a recorder does not send this kind of guest's message to a relay: it has another message for the
-/// purpose, or the message is about memory that a relay cannot read.
+/// Returns whether only guests send this kind of message, and recorders do not send it to a relay.
 fn is_only_of_guests(said: &FromGuest<'_>) -> bool {
     matches!(
         said,

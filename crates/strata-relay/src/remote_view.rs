@@ -57,7 +57,7 @@ pub enum FromViewer {
     Ready,
 }
 
-/// Message from a relay to a viewer, beside those of a recorder.
+/// A message from a relay to a viewer, other than the recording's own messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToViewer {
     /// Names the recording that is shown.
@@ -69,7 +69,8 @@ pub enum ToViewer {
         /// Name of the recording's folder.
         session: String,
     },
-    /// Ends a look at the recording's files: all that they had when it began has been sent.
+    /// Reports that the relay has sent everything that the recording's files had when it last began to look for new
+    /// data.
     Looked {
         /// Wall-clock time of the relay when the look began \[ns since 1970\].
         now_ns: i64,
@@ -148,7 +149,7 @@ impl FromViewer {
 }
 
 impl ToViewer {
-    /// Decodes a frame that a relay has sent. Returns `None` if it is none of a viewer's own messages.
+    /// Decodes a frame that a relay has sent. Returns `None` if it is a message of the recording.
     ///
     /// # Errors
     /// The frame is damaged.

@@ -85,7 +85,7 @@ const FIXED: [(&str, Source, &str); 11] = [
     ("functions", Source::Functions, "TEXT"),
 ];
 
-/// Field of one event class that a column shows.
+/// The field of one event class whose values a column shows.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnField {
     pub scope: Scope,

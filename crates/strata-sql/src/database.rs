@@ -33,14 +33,14 @@ const VERSION: u32 = strata_export::sql::SCHEMA_VERSION;
 const COUNTS: u8 = 1;
 const TIMELINE: u8 = 2;
 
-/// Collects which parts the statements need, as SQLite's authorizer reports them.
+/// Collects the parts of the database that statements need, as SQLite's authorizer reports them.
 #[derive(Debug, Default)]
 struct Needs {
     needed: AtomicU8,
     /// Set if a statement reads numbers of rows; shared with the tables.
     reads_numbers: Arc<AtomicBool>,
     refused: Mutex<Option<String>>,
-    /// True if somebody else has the rows of the tables that can be taken.
+    /// True if another receiver gets the rows of the tables that can be taken.
     are_taken: AtomicBool,
 }
 
@@ -197,13 +197,14 @@ impl Database {
         self.parameters = parameters;
     }
 
-    /// Sets what the next query calls, once at most, with a remark for the user if it takes long for a reason that the user can
-    /// change.
+    /// Sets a function that the next query calls at most once, with a remark for the user, if the query takes long
+    /// for a reason that the user can change.
     pub fn set_remark(&mut self, remark: Remark) {
         *self.shared.remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(remark);
     }
 
-    /// Returns the damage and the discarded records of all packets that queries have read, and what was left out.
+    /// Returns the damage and the discarded records in all packets that queries have read, and remarks on what tables
+    /// lack.
     #[must_use]
     pub fn found(&self) -> Found {
         let mut found = self.shared.findings.found();
@@ -389,7 +390,7 @@ impl Database {
         (self.shared.stop)()
     }
 
-    /// Prepares all statements, so that the authorizer reports what they need, and checks their parameters.
+    /// Prepares all statements, so that the authorizer reports the parts that they need, and checks their parameters.
     fn look(&self, text: &str) -> Result<(), SqlError> {
         let mut statements = Batch::new(&self.connection, text);
         let mut used = Vec::new();

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a query has no answer, or an incomplete one.
+/// The reason why a query has no answer, or an incomplete one.
 #[derive(Debug, Error)]
 pub enum SqlError {
     /// The text is not a query, or names something that does not exist.

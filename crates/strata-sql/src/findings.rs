@@ -23,7 +23,7 @@ pub struct Found {
     pub records: u64,
     /// Number of missing packets, each with an unknown number of records.
     pub packets: u64,
-    /// Remarks on what of the timeline was too much, and on what of files was not read for names.
+    /// Remarks on parts of the timeline, and of files with names, that were left out because of limits.
     pub left_out: Vec<String>,
 }
 
@@ -54,7 +54,8 @@ struct Seen {
     damage: HashSet<String>,
     /// What counting event records has found, which distinguishes nothing.
     counted: Found,
-    /// Gaps by stream, number of the packet that reports the gap, and whether it counts records.
+    /// The gaps that were counted, by stream, number of the packet that reports the gap, and whether that packet
+    /// counts records.
     gaps: HashMap<(usize, u64, bool), ()>,
 }
 
@@ -92,13 +93,13 @@ impl Findings {
         *count = count.saturating_add(discarded.count);
     }
 
-    /// Takes what one pass for the timeline has left out.
+    /// Adds remarks on what one pass for the timeline has left out.
     pub(crate) fn summary(&self, summary: &Summary) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.found.left_out = texts(summary);
     }
 
-    /// Takes what counting all event records has found.
+    /// Adds the damage and the losses that counting all event records has found.
     pub(crate) fn counted(&self, stats: &Stats) {
         let mut counted = Found { damages: stats.damage_found, ..Found::default() };
         let texts = stats.damage.iter().take(DAMAGE_KEPT);

@@ -29,7 +29,7 @@ pub trait RowSink {
     /// The output cannot be written.
     fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<ControlFlow<()>>;
 
-    /// Receives the next rows of event records, of those that come without a query: many at once.
+    /// Receives the next rows of event records, many at once, if they are read without a query.
     ///
     /// # Errors
     /// The output cannot be written.

@@ -64,7 +64,7 @@ pub(crate) struct ScanRequest {
 }
 
 impl ScanRequest {
-    /// Returns true if the query needs to know only how many rows there are.
+    /// Returns whether the query only needs the number of rows.
     pub(crate) fn is_count(&self) -> bool {
         self.columns.is_empty() && !self.has_numbers && self.order == RowOrder::Any
     }
@@ -218,8 +218,8 @@ impl ScanWorker<'_> {
         }
     }
 
-    /// Passes on how many rows there are, in batches without cells. One stream is read after the other, since rows
-    /// without cells are in any order.
+    /// Sends the rows of a query that only counts them, in batches without cells. One stream is read after the
+    /// other, since rows without cells are in any order.
     fn count(&self, maker: &mut RowMaker<'_>, to_send: &SyncSender<RowBatch>) {
         let range = self.request.range.and(&self.shared.choice.range);
         let (mut rows, mut most) = (0, ROWS.0);
@@ -411,7 +411,7 @@ struct RowMaker<'w> {
 /// The last text of a column in a batch, whose bytes the next row shares if it has the same.
 #[derive(Debug, Default)]
 struct LastText {
-    /// The text, as the facts have it.
+    /// The address of the text in memory, by which it is recognized.
     address: usize,
     length: usize,
     cell: Option<ScanCell>,
@@ -442,7 +442,7 @@ struct LastNames {
 }
 
 impl<'w> RowMaker<'w> {
-    /// Reads what the columns need besides the records. Returns `None` if the user has stopped it.
+    /// Reads the facts that the columns need in addition to the records. Returns `None` if the user has stopped it.
     fn new(shared: &'w Shared, request: &'w ScanRequest) -> Option<RowMaker<'w>> {
         let table = shared.catalog.tables.get(request.table)?;
         let needs_facts = request.columns.iter().any(|column| column.is_of_facts());

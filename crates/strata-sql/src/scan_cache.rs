@@ -26,7 +26,7 @@ const PASS_TIME: Duration = Duration::from_millis(300);
 const KINDS_MAX: usize = 1 << 10;
 /// The most memory for all kept rows \[byte\].
 const KEPT_BYTES: usize = if cfg!(test) { 256 << 10 } else { 64 << 20 };
-/// Number of scans of one query, and its time so far, from which on the user is told.
+/// Number of scans of one query after which the user is told that the query scans repeatedly.
 const SCANS_TOLD: u64 = if cfg!(test) { 16 } else { 64 };
 const TIME_TOLD: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_secs(3) };
 

@@ -163,7 +163,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Gives the intervals of a table, by key and begin, but for those that end before they begin.
+/// Passes on the intervals of a table, sorted by key and begin. Intervals that end before they begin are left out.
 fn read(
     connection: &Connection,
     table: &str,
@@ -216,7 +216,7 @@ impl Open {
         }
     }
 
-    /// Returns those that are open when `other` begins, and have begun before it ends.
+    /// Returns the intervals that are open when `other` begins and that overlap it.
     fn overlapping(&mut self, other: Interval) -> impl Iterator<Item = Interval> + '_ {
         self.remove_ended(other.begin);
         self.intervals.iter().copied().take_while(move |interval| interval.begin < other.end)
@@ -238,14 +238,15 @@ impl Open {
 struct Sides {
     /// All of the right table, by their begins.
     right: Vec<Interval>,
-    /// How many of them have begun.
+    /// The number of the key's intervals that have begun.
     begun: usize,
     open_right: Open,
     open_left: Open,
 }
 
 impl Sides {
-    /// Goes on to the begin of an interval of the left table, or to the end of all, and gives the pairs that overlap.
+    /// Advances to the begin of the next interval of the left table, or to the end, and returns the pairs that
+    /// overlap.
     ///
     /// An interval that begins meets the open ones of the other table, each of which overlaps it: there are no more steps than pairs
     /// and intervals.

@@ -232,7 +232,7 @@ struct EventCursor {
     rows_before: usize,
 }
 
-/// A part of kept rows. The cursor's `row` is one of them, or the one behind them.
+/// A part of kept rows. The cursor's `row` is within this part, or directly after it.
 #[derive(Debug)]
 struct KeptPart {
     rows: Arc<KeptRows>,

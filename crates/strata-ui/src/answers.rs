@@ -146,7 +146,7 @@ pub fn tile_of(
     out
 }
 
-/// Returns the description of the trace, and how much of it was read.
+/// Returns the description of the trace, and the progress of reading it.
 #[must_use]
 pub fn meta(
     model: &Model,
@@ -201,7 +201,7 @@ pub struct TrackRow {
     tid: Option<i32>,
     /// Number of the machine.
     machine: u8,
-    /// True for the recorded command and what it started.
+    /// True if only the recorded command and its descendants are shown.
     mine: bool,
     depth: u32,
     count: u64,
@@ -417,10 +417,10 @@ pub fn sums(model: &Model, base: Base, (from, to): (i64, i64)) -> io::Result<Val
 
 /// The softirq that finishes requests to disks.
 const DISK_SOFTIRQ: u64 = 4;
-/// What to do where a disk ended a wait and the trace has no requests.
+/// Advice for a wait that a disk has ended, in a trace without requests to disks.
 const DISK_HINT: &str = "is not recorded: strata record -a -k 'default,block_rq_*' shows the requests, and whose they are";
 
-/// Returns the name of a softirq, and what it is of.
+/// Returns the name of a softirq, and the work that it does.
 fn softirq(number: u64) -> String {
     let name = usize::try_from(number).ok().and_then(|at| SOFTIRQS.get(at));
     let of = match number {

@@ -233,7 +233,7 @@ fn world_of(bytes: &mut StoredBytes<'_>) -> Option<WorldSummary> {
     Some(WorldSummary { machines, begin, now, threads, disks })
 }
 
-/// Appends what a track is of. Names are kept as texts, since their numbers are those of one pass.
+/// Appends the kind of a track. Names are kept as texts, since their numbers are those of one pass.
 fn put_kind(out: &mut Vec<u8>, kind: TrackKind, world: &World) {
     let mut put = |tag: u8, numbers: &[u64], name: Option<Name>| {
         out.push(tag);

@@ -87,7 +87,7 @@ pub struct Model {
     pub damage: Vec<String>,
     /// Number of places that cannot be read.
     pub damages: u64,
-    /// True if the system refused to read a place, which it may let be read the next time.
+    /// True if the system refused to read a part of the trace, so that a later attempt may succeed.
     pub is_refused: bool,
     /// Number of event records that were read.
     pub records: u64,
@@ -271,7 +271,7 @@ impl SharedModel {
         SharedModel { model: RwLock::new(Model::new(reader, counters)), waiting: AtomicU32::new(0) }
     }
 
-    /// Makes a model of what was read before.
+    /// Creates a shared model from one that was read before.
     #[must_use]
     pub fn of(model: Model) -> SharedModel {
         SharedModel { model: RwLock::new(model), waiting: AtomicU32::new(0) }
@@ -285,7 +285,7 @@ impl SharedModel {
         self.write().maker.settle()
     }
 
-    /// Locks the model for reading. The pass releases it when somebody waits.
+    /// Locks the model for reading. The thread that reads the trace releases the model when a request waits.
     pub fn look(&self) -> RwLockReadGuard<'_, Model> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let model = self.model.read().unwrap_or_else(PoisonError::into_inner);

@@ -27,7 +27,7 @@ pub struct Records {
     pub lines: Vec<u8>,
     /// True if there may be more records in this range: a limit on number, time or size was reached.
     pub is_cut: bool,
-    /// Number of selected records in front of the first one that have its time.
+    /// Number of selected records before the first one of this answer that have the same time.
     pub nth: u64,
 }
 
@@ -142,7 +142,7 @@ struct LastLines {
     part: Vec<u8>,
     bytes: usize,
     limit: usize,
-    /// Number of lines in front of the first one that have its time.
+    /// Number of lines before the first one of this answer that have the same time.
     nth: u64,
     has_removed: bool,
 }

@@ -6,7 +6,7 @@ use crate::model::schema::{
     Array, EventClass, FieldClass, Length, Location, Schema, Scope, StreamClass, Structure, Width,
 };
 
-/// Properties of an event record class.
+/// Properties of an event record class that copying its records needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClassInfo {
     /// Alignment of a record's begin \[bit\].
@@ -52,7 +52,7 @@ fn align(class: &FieldClass) -> u64 {
     }
 }
 
-/// The least and the greatest number of timestamps in a part.
+/// The least and the greatest number of timestamps in a part of a record.
 #[derive(Clone, Copy, Debug)]
 struct TimeCount {
     least: u32,
@@ -111,7 +111,7 @@ pub(super) fn places(location: &Location) -> impl Iterator<Item = Location> + '_
     location.paths().map(|path| Location::at(location.scope, path.to_vec()))
 }
 
-/// Returns the locations of all lengths and selectors on which other fields of the trace depend.
+/// Returns the locations of all fields on which other fields of the trace depend: lengths and selectors.
 pub(super) fn needed(schema: &Schema) -> HashSet<Location> {
     let mut found = HashSet::new();
     let mut look = |part: &Option<Structure>| {

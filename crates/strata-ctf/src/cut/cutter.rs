@@ -15,8 +15,7 @@ use crate::end_mark::{self, EndMark, Ending, Losses};
 use crate::model::schema::Location;
 use crate::read::{Clock, Discarded, Event, Reader, RecordingEnd, Stream, TimeRange, Trace};
 
-/// The most bytes that are collected before they are written: over all streams (`BUFFERS`), and the least and the
-/// greatest limit for one stream.
+/// The most bytes that are collected before they are written, over all streams \[byte\].
 const BUFFERS: usize = 32 << 20;
 const BUFFER: (usize, usize) = (16 << 10, 256 << 10);
 /// The most files that stay open.
@@ -28,7 +27,7 @@ const OPEN: usize = 200;
 pub struct Cutter<'r> {
     reader: &'r Reader,
     folder: PathBuf,
-    /// The path of each trace below `folder`.
+    /// For each trace, the path of its output below `folder`.
     places: Vec<PathBuf>,
     range: TimeRange,
     needed: Vec<Option<Arc<HashSet<Location>>>>,
@@ -125,8 +124,8 @@ impl<'r> Cutter<'r> {
         Ok(bytes)
     }
 
-    /// Writes the end mark: the smaller trace ended as the whole trace did. If the whole trace lacks an end mark, the
-    /// smaller one gets none. Returns the size that was written \[byte\].
+    /// Writes the end mark: the smaller trace ended as the whole trace did. Without an end mark in the whole trace,
+    /// none is written. Returns the size that was written \[byte\].
     fn mark(&self, trace: &Trace, folder: &Path) -> Result<u64, CutError> {
         let end = self.reader.ends().iter().find(|end| end.trace == Some(trace.index()));
         let (ending, losses) = match end.map(|end| &end.end) {

@@ -10,7 +10,7 @@ pub enum CutError {
     /// A file could not be read or written.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The trace's metadata have no way to express what must be written.
+    /// The trace's metadata cannot express the smaller trace, for example without a field for packet sizes.
     #[error("stream {stream}: {what}")]
     Refused {
         /// Name of the stream.

@@ -10,7 +10,7 @@ use crate::model::schema::{
 use crate::model::ByteOrder;
 use crate::read::{align_up, find_nul, leb128, read_bits, Leb};
 
-/// Bytes of a packet.
+/// The bytes of a packet that are read, or a part of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketSource<'s> {
     pub bytes: &'s [u8],
@@ -37,7 +37,7 @@ impl<'s> PacketSource<'s> {
     }
 }
 
-/// Values of fields on which other fields depend.
+/// The known values of fields on which other fields depend.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownValues {
     head: HashMap<Location, i128>,
@@ -81,7 +81,7 @@ impl KnownValues {
 /// A timestamp that was read: its value, and its width \[bit\].
 pub(super) type Time = (u64, u8);
 
-/// An integer with a meaning for readers, and its place in the packet that is written.
+/// An integer that has a role for readers, such as a size or time, and its place in the packet that is written.
 #[derive(Clone, Debug)]
 pub(super) struct Meant {
     pub role: Option<Role>,
@@ -126,7 +126,7 @@ impl Copier<'_> {
         self.out.align(align);
     }
 
-    /// Removes the values that earlier fields at this place had: this field may be another one, or absent.
+    /// Removes the values of earlier fields at the present place, since this field may be another one, or absent.
     fn forget(&mut self) {
         if !self.needed.is_empty() {
             self.known.forget(&self.place);

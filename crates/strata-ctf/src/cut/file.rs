@@ -16,7 +16,7 @@ pub(super) struct PacketFile {
     /// Collected bytes that follow the written ones.
     buffer: Vec<u8>,
     limit: usize,
-    /// True if the file is closed after each write, since there are too many files.
+    /// True if the file is closed after each write, since too many files would be open.
     close: bool,
 }
 

@@ -60,17 +60,17 @@ impl PacketHead {
         self.meant.iter().any(|it| it.role == Some(role))
     }
 
-    /// Returns whether the head has the packet's size, so that other packets may follow in the file.
+    /// Returns whether the head has a field for the packet's size, so that other packets may follow in the file.
     pub fn has_size(&self) -> bool {
         self.has(Role::PacketTotalLength) || self.has(Role::PacketContentLength)
     }
 
-    /// Returns whether the content may end within a byte.
+    /// Returns whether the head has a field for the size of the content, which may then end within a byte.
     pub fn has_content(&self) -> bool {
         self.has(Role::PacketContentLength)
     }
 
-    /// Returns whether packets of one stream may be in several files.
+    /// Returns whether the head has the stream's id, so that packets of one stream may be in several files.
     pub fn has_stream(&self) -> bool {
         self.has(Role::StreamId)
     }
@@ -94,7 +94,7 @@ impl PacketHead {
         self.meant.iter().filter(is_begin).for_each(|it| it.set(bytes, begin));
     }
 
-    /// Replaces the number with this role, if there is one.
+    /// Replaces the value of the integer with this role, if the head has one.
     pub fn set(&self, bytes: &mut [u8], role: Role, value: u64) {
         let is = |it: &&Meant| it.role == Some(role);
         self.meant.iter().filter(is).for_each(|it| it.set(bytes, value));

@@ -17,7 +17,7 @@ use crate::read::{align_up, later, low_bits, DiscardedKind, Event, Packet, Store
 const HEAD_BYTES: u64 = 1 << 10;
 /// Limit on the size of a packet's head \[byte\].
 const HEAD_LONGEST: u64 = 64 << 20;
-/// The most packets in a row that are written only to advance the time.
+/// The most successive packets that are written only to advance the time.
 const STEPS: u32 = 1 << 12;
 
 /// The losses before a packet, as the packet's head reports them.
@@ -47,7 +47,7 @@ pub(super) struct StreamCut<'r> {
     files: &'r StoredFiles,
     needed: Arc<HashSet<Location>>,
     limits: PacketLimits,
-    /// The time range that was asked for, `from..=until` \[cycle\].
+    /// The begin of the requested time range, `from..=until` \[cycle\].
     from: u64,
     until: u64,
     path: PathBuf,
@@ -58,7 +58,7 @@ pub(super) struct StreamCut<'r> {
     /// Number of packets in the current file.
     packets: u64,
 
-    /// The packet that is read, with the bytes of its head.
+    /// The source packet that is being read.
     source: Option<Packet>,
     head_bytes: Vec<u8>,
     gap: PacketGap,
@@ -78,11 +78,11 @@ pub(super) struct StreamCut<'r> {
     begin: Option<u64>,
     last: Option<u64>,
 
-    /// The time that a reader of the packet has reached here \[cycle\].
+    /// The time that a reader of the written packet computes at its present end \[cycle\].
     time: u64,
     sequence: Option<u64>,
     discarded: u64,
-    /// Number of the last source packet of which a packet was written.
+    /// Number of the last source packet that was written, in full or in part.
     emitted: Option<u64>,
 }
 
@@ -199,7 +199,7 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// Finishes the packet that was read.
+    /// Finishes the source packet that was being read.
     fn leave(&mut self) -> Result<(), CutError> {
         if self.gap.is_any {
             self.open(None)?;
@@ -253,7 +253,7 @@ impl<'r> StreamCut<'r> {
         Ok(())
     }
 
-    /// Returns the begin of a packet of which only some records are kept \[cycle\].
+    /// Returns the begin time for a packet of which only some records are kept \[cycle\].
     fn begin(&self, packet: &Packet, begin: u64, first: Option<u64>) -> u64 {
         let within = begin.max(self.from).min(packet.end_cycles.unwrap_or(u64::MAX).max(begin));
         match first {
@@ -451,7 +451,7 @@ impl<'r> StreamCut<'r> {
         self.time_behind(found, in_header)
     }
 
-    /// Sets the time that a reader has after a record: it starts from the record's own `time`.
+    /// Sets the time that a reader computes after a record, starting from the record's own `time`.
     fn time_behind(&mut self, time: u64, in_header: usize) -> Result<(), CutError> {
         self.time = self.read_times(time, in_header..self.times.len());
         Ok(())

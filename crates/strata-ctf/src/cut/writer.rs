@@ -5,17 +5,17 @@ use crate::read::align_up;
 /// Size of a LEB128 integer whose value is set later \[byte\]: enough for 64 bits.
 pub(super) const LEB_BYTES: usize = 10;
 
-/// A packet that is being built, or the part of it that was not written yet.
+/// A packet that is being built, without the bytes that were written already.
 #[derive(Debug, Default)]
 pub(super) struct PacketBuilder {
     pub bytes: Vec<u8>,
     /// Offset of the first of these bytes \[byte of the packet\].
     origin: u64,
-    /// The place at which the next field may begin \[bit of the packet\].
+    /// The end of the fields so far, at which the next field may begin \[bit of the packet\].
     at: u64,
 }
 
-/// State of a packet, to which [`PacketBuilder::back_to`] returns.
+/// A saved position in a packet, to which [`PacketBuilder::back_to`] returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketMark {
     length: usize,
@@ -82,7 +82,7 @@ impl PacketBuilder {
         }
     }
 
-    /// Removes all whole bytes, which the caller has written.
+    /// Removes all whole bytes, after the caller has written them to the file.
     pub fn take_whole(&mut self) {
         let whole = (self.at / 8).saturating_sub(self.origin).min(self.bytes.len() as u64);
         self.bytes.drain(..whole as usize);

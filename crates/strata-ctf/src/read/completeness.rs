@@ -40,7 +40,7 @@ pub enum RecordingEnd {
         /// recorded.
         is_sure: bool,
     },
-    /// The folder has no end mark, although one was announced.
+    /// The folder has no end mark, although the metadata announce one.
     Absent,
     /// The end mark cannot be read.
     Unusable {
@@ -72,7 +72,7 @@ impl FolderEnd {
         }
     }
 
-    /// Returns how many of the records that were not written a relay has discarded for want of room for the host.
+    /// Returns the number of records that a relay has discarded because the host's share of its space was used up.
     #[must_use]
     pub fn quota(&self) -> u64 {
         match &self.end {
@@ -81,8 +81,8 @@ impl FolderEnd {
         }
     }
 
-    /// Returns whether the trace has everything that was to be recorded, as far as the mark shows. A recording that
-    /// still continues counts as complete.
+    /// Returns whether the trace is complete according to its end mark. A recording that still continues counts as
+    /// complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let is_ended = match &self.end {
@@ -162,8 +162,8 @@ fn read(folder: &Path) -> io::Result<EndMark> {
     EndMark::decode(&bytes).map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// Returns the counts if files have become fewer or smaller: a copy was not finished, or the power failed before all
-/// data were on the disk. Additional files are ignored.
+/// Returns the counts if files have become fewer or smaller: as after an unfinished copy, or a loss of power.
+/// Additional files are ignored.
 fn missing(mark: &EndMark, files: &[PathBuf]) -> Option<Missing> {
     let sizes = files.iter().map(|file| fs::metadata(file).map_or(0, |kind| kind.len()));
     let bytes_found = sizes.fold(0, u64::saturating_add);

@@ -5,14 +5,13 @@ use super::packet_skip::PacketSkipper;
 use super::stream::Packet;
 use super::time::Clock;
 
-/// The limit on positions in a window \[bit\]: sums of smaller numbers do not overflow.
+/// The limit on positions in a window \[bit\], chosen so that sums of positions do not overflow.
 const FAR: u64 = 1 << 62;
 
 /// A packet of a stream with the part of it in memory, from which event records are decoded.
 #[derive(Debug)]
 pub(crate) struct PacketAtHand<'r> {
-    /// Index in the window of the first byte that belongs to the packet, and (`origin`) the offset of that byte in the
-    /// packet.
+    /// Index in the window of the first byte that belongs to the packet.
     pub(crate) skip: usize,
     pub(crate) origin: u64,
     /// Difference between a byte's offset in the packet and in the window, wrapping.
@@ -25,7 +24,7 @@ pub(crate) struct PacketAtHand<'r> {
 }
 
 impl<'r> PacketAtHand<'r> {
-    /// Makes a value that is before the first packet of the skipper's file.
+    /// Creates the value, positioned before the first packet of the skipper's file.
     pub(crate) fn new(skipper: PacketSkipper<'r>) -> PacketAtHand<'r> {
         PacketAtHand {
             skip: 0,
@@ -65,7 +64,7 @@ impl<'r> PacketAtHand<'r> {
         (self.skipper.buffer.bytes(), (self.shift as u64).wrapping_neg())
     }
 
-    /// Returns whether times of the packet's records count from 1970.
+    /// Returns whether times of the packet's records are known as times since 1970.
     #[inline]
     pub(crate) fn is_dated(&self) -> bool {
         self.clock.is_none_or(|clock| clock.is_dated())

@@ -83,8 +83,8 @@ pub enum Message<'e> {
     Damage(&'e Damage),
 }
 
-/// A record that [`Cursor::run`] reached without passing it on. Streams take turns every few records, and continuing
-/// from this state is faster than from the state that [`Cursor::put`] leaves.
+/// A record that [`Cursor::run`] reached without passing it on. Readers change between streams every few records,
+/// and continuing from this state is faster than from that of [`Cursor::put`].
 #[derive(Clone, Copy, Debug)]
 struct UntoldRecord<'r> {
     /// Begin of the record \[bit of the packet\].
@@ -118,8 +118,8 @@ pub(crate) struct Cursor<'r> {
     /// The least (`low`) and greatest (`high`) time of an event that is shown without further checks.
     low: i64,
     high: i64,
-    /// The record at which the cursor is, if [`Cursor::run`] left it here. All other fields but `key` then belong to an
-    /// earlier record.
+    /// The record at which the cursor is, if [`Cursor::run`] stopped there. Other fields, except `key`, then belong
+    /// to an earlier record.
     lane: Option<UntoldRecord<'r>>,
     plan: Option<&'r StreamDecoder>,
     at_hand: PacketAtHand<'r>,
@@ -132,7 +132,7 @@ pub(crate) struct Cursor<'r> {
     floor: i64,
     cap: i64,
     bounds: CursorBounds,
-    /// True once a damage of this kind was reported for the packet: each is reported once.
+    /// True once a record with a time before the previous one was reported for the packet, which is done once.
     said_back: bool,
     said_behind: bool,
     said_no_date: bool,
@@ -211,7 +211,7 @@ impl<'r> Cursor<'r> {
         self.decoded()
     }
 
-    /// Moves to the record that was decoded, or to a message that comes first.
+    /// Moves to the record that was just decoded, or to a message that comes before it.
     #[inline(never)]
     fn decoded(&mut self) -> bool {
         match self.unusual() {
@@ -251,8 +251,8 @@ impl<'r> Cursor<'r> {
         (rest.unwrap_or(&[]), begin.wrapping_mul(8))
     }
 
-    /// Skips usual records before the first one to show, as far as the window reaches: records of another slice, or of
-    /// another time. Returns whether any were skipped.
+    /// Skips ordinary records before the first one to show, as far as the window reaches. Returns whether any were
+    /// skipped.
     #[inline(never)]
     fn pass_over(&mut self, plan: &StreamDecoder) -> bool {
         let CursorBounds { first, last, range, .. } = self.bounds;
@@ -385,7 +385,7 @@ impl<'r> Cursor<'r> {
         step
     }
 
-    /// Shows all messages from here on.
+    /// Begins to show messages: all from the present one on belong to this cursor.
     fn begin(&mut self) {
         self.bounds.first = i64::MIN;
     }
@@ -449,7 +449,7 @@ impl<'r> Cursor<'r> {
         CursorStep::Skipped
     }
 
-    /// Checks a record that was decoded and whose time may be anything, and decides whether it is shown.
+    /// Checks a decoded record whose time may be wrong, and decides whether it is shown.
     fn unusual(&mut self) -> CursorStep {
         if let CursorAt::Record = self.at {
             self.begin();

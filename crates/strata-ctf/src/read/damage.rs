@@ -99,7 +99,8 @@ pub enum OpenError {
     },
 }
 
-/// Trace, stream, and whether the index is concerned: of all notes with the same key only the first is reported.
+/// The key of a note: trace, stream, and whether the note is about the index. Only the first note with a key is
+/// reported.
 pub type NoteKey = (Arc<Path>, Option<Arc<str>>, bool);
 
 /// A fault of a trace that was found while reading. All intact data are shown nevertheless.
@@ -139,7 +140,7 @@ pub enum DamageKind {
     Garbage {
         /// Damage of the header.
         header: HeaderDamage,
-        /// The number of bytes that were skipped.
+        /// The number of bytes that were skipped because of the damage.
         bytes: u64,
         /// True if the skipped bytes reach the end of the file, false if they reach the next packet.
         to_end: bool,
@@ -353,13 +354,12 @@ pub enum HeaderDamage {
     },
 }
 
-/// The greatest difference between a packet's bounds and its records that is taken for rounding: tracers record both
-/// separately \[ns\].
+/// The greatest difference between the times of a packet's bounds and of its records that counts as rounding, since
+/// tracers take both separately \[ns\].
 const ROUNDING: u64 = 1_000_000;
 
 impl Damage {
-    /// Returns whether no event is missing because of the damage: it concerns how events are shown, or the number of
-    /// discarded ones, or is a note.
+    /// Returns whether no event is missing because of the damage.
     #[must_use]
     pub fn is_remark(&self) -> bool {
         matches!(self.what, DamageKind::Clocks { .. } | DamageKind::DiscardedBack { .. })
@@ -373,8 +373,8 @@ impl Damage {
         (Arc::clone(&self.trace), self.stream.clone(), is_index)
     }
 
-    /// Returns whether all events are shown at their places, and only data about them (bounds of packets, an index) do
-    /// not fit. One such note is enough for a stream.
+    /// Returns whether the damage only concerns data about events, such as the bounds of packets or an index, and all
+    /// events are shown in order. One such note is enough for a stream.
     #[must_use]
     pub fn is_note(&self) -> bool {
         match self.what {
@@ -532,7 +532,7 @@ impl fmt::Display for DamageKind {
     }
 }
 
-/// A number of bytes, in words.
+/// Formats a number of bytes as text, such as `1 byte`.
 struct BytesInWords(u64);
 
 impl fmt::Display for BytesInWords {

@@ -18,7 +18,7 @@ use crate::model::ByteOrder;
 /// The most bytes of an address, or words of a structure, that are read: more than any record has.
 const ELEMENTS_MAX: usize = 1 << 10;
 
-/// The content of a record that completes a call's entry.
+/// The content of a record that completes the entry record of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeferredValue {
     /// A path, a name, or a program's arguments as one text.
@@ -50,7 +50,7 @@ pub enum DeferredField {
 }
 
 impl DeferredField {
-    /// Passes the value to `visit` as if it were that of `field`.
+    /// Passes the value to the visitor as if it were the value of `field`.
     pub fn tell(&self, field: &FieldRef, visit: &mut impl Visit) {
         let info = field.info();
         match self {
@@ -83,8 +83,9 @@ pub struct DeferredArgument {
 }
 
 impl DeferredArgument {
-    /// Returns the fields of the call's entry that this argument fills, with their values. `payload` is that of the
-    /// entry. The list is empty if the call has no such argument, or one of another kind.
+    /// Returns the fields of the call's entry record that this argument fills, with their values. `payload`: the
+    /// payload type of the entry record. The list is empty if the call has no such argument, or one of another
+    /// kind.
     #[must_use]
     pub fn fields<'p>(
         &self,
@@ -133,7 +134,7 @@ impl DeferredArgument {
     }
 }
 
-/// Takes the words of an integer from the front of `words`. Returns its value.
+/// Removes the words of an integer from the front of `words`, and returns the integer's value.
 fn integer_of(
     integer: &schema::Integer,
     words: &mut &[u32],
@@ -160,7 +161,7 @@ fn integer_of(
     })
 }
 
-/// The fields of a record class whose records complete the entries of calls.
+/// The fields of a class whose records complete entry records of system calls.
 #[derive(Clone, Debug)]
 pub struct DeferredClass {
     /// The field with the call's name.

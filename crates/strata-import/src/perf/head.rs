@@ -26,12 +26,12 @@ pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 pub(crate) const TRACEPOINT: u32 = 2;
 
 const HEAD_BYTES: usize = 104;
-/// The size of the head of what perf writes to a pipe \[byte\].
+/// The size of the head of perf's output to a pipe \[byte\].
 const PIPE_HEAD_BYTES: u64 = 16;
-/// The most events, and numbers of all of them together.
+/// The most events in a file.
 const EVENTS_MAX: u64 = 4096;
 const IDS_MAX: u64 = 1 << 20;
-/// Sizes of an event's description that are possible: those of the first version, and of any to come \[byte\].
+/// The possible sizes of an event's description, from that of the first version on \[byte\].
 const ATTR_BYTES: std::ops::RangeInclusive<u64> = 64 + 16..=4096;
 /// The largest feature that is read: descriptions of all tracepoints are some MiB \[byte\].
 const FEATURE_BYTES_MAX: u64 = 64 << 20;
@@ -105,7 +105,7 @@ pub(crate) struct PerfFile {
     pub is_unfinished: bool,
 }
 
-/// Reads a part of the file, which must have it all.
+/// Reads a part of the file; an error if the file ends within it.
 fn read_at(file: &mut File, at: u64, bytes: u64) -> Result<Vec<u8>, Problem> {
     file.seek(SeekFrom::Start(at))?;
     // No more is taken than there is, whatever the file says.
@@ -158,7 +158,7 @@ impl PerfFile {
         Ok(about)
     }
 
-    /// Reads what perf has written to a pipe: what files have in their head are records in front of the first sample.
+    /// Reads perf's output to a pipe, which has the contents of a file's head as records before the first sample.
     fn of_pipe(file: &mut File) -> Result<PerfFile, Problem> {
         let data = (PIPE_HEAD_BYTES, file.metadata()?.len().saturating_sub(PIPE_HEAD_BYTES));
         let mut about = PerfFile { data, ..PerfFile::default() };

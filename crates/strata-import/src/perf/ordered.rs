@@ -48,7 +48,7 @@ impl What {
     }
 }
 
-/// Records that wait for others, and the trace that they go to.
+/// Sorts records by time: those that wait for earlier ones, and the trace to which they are written.
 #[derive(Debug)]
 pub(crate) struct Ordered {
     classes: Classes,
@@ -63,7 +63,7 @@ pub(crate) struct Ordered {
     latest_before: u64,
     /// Time of the last record that was written.
     written: u64,
-    /// Records without a time, from before the first one with a time.
+    /// Records without a time that precede the first record with a time.
     before: Vec<Waiting>,
     names: HashMap<i32, [u8; NAME_BYTES]>,
     pub done: Counts,
@@ -71,7 +71,7 @@ pub(crate) struct Ordered {
     discarded_in_all: u64,
 }
 
-/// Numbers of records, by what has become of them.
+/// The numbers of records that were written, left out or discarded.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub samples: u64,
@@ -190,7 +190,7 @@ impl Ordered {
         self.put(if next.time == 0 { self.written } else { next.time }, &next)
     }
 
-    /// Writes what has no time, as if it was at this one.
+    /// Writes the records without a time, and gives them this time.
     fn write_before(&mut self, time: u64) -> io::Result<()> {
         for one in std::mem::take(&mut self.before) {
             self.bytes = self.bytes.saturating_sub(RECORD + one.what.bytes());

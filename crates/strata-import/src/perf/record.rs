@@ -32,7 +32,8 @@ const BUILD_ID_MAX: usize = 20;
 /// Begin of the name of the kernel's own code; a symbol follows.
 const KERNEL: &[u8] = b"[kernel.kallsyms]";
 
-/// Values of a callchain from here on say whose addresses follow.
+/// The least of the values in a callchain that are markers: they say whether addresses of the kernel or of the
+/// program follow.
 const CONTEXT_MAX: u64 = -4095i64 as u64;
 const CONTEXT_KERNEL: u64 = -128i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
@@ -49,7 +50,7 @@ const READ_DISCARDED: u64 = 1 << 4;
 /// When and where a record was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct At {
-    /// Time \[ns\]; 0 for what perf tells of the time before.
+    /// Time \[ns\]; 0 for records about the state before the recording.
     pub time: u64,
     pub cpu: Option<u32>,
     pub pid: i32,
@@ -99,7 +100,7 @@ pub(crate) enum Said<'b> {
     Discarded(u64),
     /// So many samples were discarded, as the kernel says.
     DiscardedSamples(u64),
-    /// So many samples were discarded in all, as perf has read at the end: also those in full buffers.
+    /// The number of all discarded samples, which perf has read at the end.
     DiscardedInAll(u64),
     /// The address of a symbol of the kernel.
     Kernel {
@@ -307,7 +308,7 @@ fn pass_values(from: &mut Bytes<'_>, format: u64) -> Option<()> {
     from.take(words.checked_mul(8)?).map(drop)
 }
 
-/// Reads what stands behind records that are no samples: thread, time, numbers and CPU.
+/// Reads the fields at the end of records that are no samples: thread, time, ids and CPU.
 fn at_behind(body: &[u8], about: &PerfFile) -> Option<At> {
     let mut event = about.events.first()?;
     if event.has(part::IDENTIFIER) {

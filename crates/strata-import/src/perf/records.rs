@@ -10,13 +10,14 @@ pub(crate) const RECORD_BYTES: usize = 1 << 16;
 
 /// Kinds of records: a sample.
 pub(crate) const SAMPLE: u32 = 9;
-/// Kinds that are only in what perf writes to a pipe: an event, descriptions of tracepoints, and a feature.
+/// Kinds of records that are only in perf's output to a pipe: an event, descriptions of tracepoints, and a feature.
 pub(crate) const HEADER_ATTR: u32 = 64;
 pub(crate) const HEADER_TRACING_DATA: u32 = 66;
 pub(crate) const HEADER_FEATURE: u32 = 80;
 const AUXTRACE: u32 = 71;
 
-/// Returns how many bytes stand behind a record that are no records: those of a processor's own trace, and descriptions of tracepoints.
+/// Returns the number of bytes after a record that are not records: those of a processor's own trace, and
+/// descriptions of tracepoints.
 fn bytes_behind(kind: u32, body: &[u8]) -> Option<u64> {
     match kind {
         AUXTRACE => Some(Bytes(body).u64().unwrap_or(0)),
@@ -32,7 +33,7 @@ pub(crate) struct Records<'f> {
     left: u64,
     /// The bytes behind the head of the last record.
     pub body: Vec<u8>,
-    /// What stands behind the last record and is no record, if it was asked for.
+    /// The bytes after the last record that are not a record, if the caller wanted them.
     pub behind: Vec<u8>,
     /// Bytes of whole records so far.
     pub bytes: u64,
@@ -56,7 +57,7 @@ impl<'f> Records<'f> {
         Ok(Records { data, left, body, behind: Vec::new(), bytes: 0 })
     }
 
-    /// Reads the next record, and what stands behind it if that has at most `kept` bytes.
+    /// Reads the next record, and keeps the bytes after it that are not a record if they are at most `kept`.
     pub fn next(&mut self, kept: u64) -> io::Result<Next> {
         let mut header = [0; 8];
         match self.fill(&mut header)? {

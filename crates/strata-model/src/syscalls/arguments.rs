@@ -35,7 +35,7 @@ const STRUCTURES: &[&[&str]] = &[
     &["_handler", "_flags", "_restorer", "_mask"],
 ];
 
-/// Name endings of two lists that together are one argument.
+/// Name endings of two list fields that together represent one argument.
 const LISTS: &[&str] = &["_fd", "_events"];
 
 /// The kind of an argument, as far as its fields show it.

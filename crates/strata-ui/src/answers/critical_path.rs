@@ -99,7 +99,7 @@ impl Walk<'_> {
         self.threads.get(number).copied().filter(|&by| by != thread)
     }
 
-    /// Adds what the thread did between two times, from the end back to the begin.
+    /// Adds the parts of the path that one thread contributes between two times, from the end back to the begin.
     fn back(&mut self, thread: ThreadId, from: i64, to: i64, depth: u32) -> io::Result<()> {
         let maker = self.maker;
         let track = maker.find(TrackKind::States(thread));

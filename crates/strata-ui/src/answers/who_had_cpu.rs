@@ -10,9 +10,9 @@ use crate::model::item::{Item, Kind};
 use crate::model::lane_builder::TrackKind;
 use crate::model::Model;
 
-/// The most runs of one CPU that are looked at, the last ones.
+/// The most runs of one CPU that are summed up, which are the last ones.
 const RUNS_MAX: u32 = 1 << 16;
-/// The threads that are named: those that had it longest.
+/// The number of threads that are named: those that had the CPU longest.
 const NAMED: usize = 5;
 
 /// Sums up which threads ran within a range of time on a CPU; if it is `None`, on all CPUs of the machine. `None` if the

@@ -20,7 +20,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A number with a sign as one without: small ones stay small.
+/// Encodes a signed number as an unsigned one, so that numbers near 0 stay small.
 #[must_use]
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64

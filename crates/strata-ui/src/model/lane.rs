@@ -79,7 +79,7 @@ impl Level {
         Ok(())
     }
 
-    /// Reads what [`Level::keep`] has appended.
+    /// Reads a level that [`Level::keep`] has appended; `None` if the bytes are not valid.
     fn kept(bytes: &mut StoredBytes<'_>) -> Option<Level> {
         let blocks = bytes.list(|bytes| {
             let (from, to) = (bytes.signed()?, bytes.signed()?);
@@ -202,8 +202,8 @@ impl Lane {
         }
     }
 
-    /// Gives an item to a coarser level, and what that has completed to the next one. An item that a level adds to its open
-    /// cell is not copied, and most are added to that of the first or second level.
+    /// Adds an item to a coarser level, and the items that this completes to the next one. An item that a level adds
+    /// to its open cell is not copied, and most are added to that of the first or second level.
     fn give(&mut self, at: usize, item: &Item, blocks: &mut BlockStore) -> io::Result<()> {
         let Some(&number) = LEVELS.get(at) else { return Ok(()) };
         if self.coarse.len() == at {

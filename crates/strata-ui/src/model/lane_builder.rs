@@ -22,9 +22,9 @@ pub const TRACKS_MAX: usize = 1 << 18;
 const DEPTH_MAX: u32 = 64;
 /// The most pairs of a call and its object that have a name of their own.
 const OBJECTS_MAX: usize = 1 << 16;
-/// Number of slices after which lanes that got none of them give their memory back.
+/// Number of slices after which lanes that got none of them store their incomplete blocks.
 const REST: u32 = 1 << 18;
-/// The most waits for which it is stored that a timer ended them.
+/// The most waits that are marked as ended by a timer.
 const TIMED_OUT_MAX: usize = 1 << 20;
 
 /// Names of the kernel's softirqs, by number.
@@ -79,7 +79,7 @@ pub struct Maker {
     pub names: NameTable,
     /// Number of slices for which there was no track.
     pub left_out: u64,
-    /// Why no more slices are stored; `None` if they are.
+    /// The error that has stopped the storing of slices; `None` if there was none.
     pub failure: Option<io::Error>,
     numbers: HashMap<TrackKind, u32, Mix>,
     /// For each thread, the numbers of the tracks of its states and of its calls, if they exist.
@@ -243,7 +243,7 @@ impl Maker {
         self.tracks.iter_mut().try_for_each(|track| track.lane.settle(&mut self.store))
     }
 
-    /// Makes what a pass had made.
+    /// Creates the tracks from their stored parts, as a pass had created them.
     #[must_use]
     pub fn made(
         tracks: Vec<Track>,
@@ -301,7 +301,7 @@ impl Maker {
         Some(Item::slice(begin, world.now, Kind::Busy, name, 0))
     }
 
-    /// Returns what a CPU has run since a time as a slice that ends now; `runs` is the CPU's thread, if it is known.
+    /// Returns the present run of a CPU as a slice from `since` until now. `runs`: the CPU's thread, if it is known.
     #[must_use]
     pub fn open_run(&self, world: &World, since: i64, runs: Option<ThreadId>) -> Option<Item> {
         let thread = runs?;

@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock};
 
 use strata_ctf::read::{Packet, Reader};
 
-/// The most packets that are kept apart; beyond them, two neighbours of a stream become one.
+/// The most pieces of an outline. Beyond that, neighbouring packets of a stream are joined to one piece.
 const PACKETS_MAX: usize = 1 << 15;
 /// Number of columns of the outline.
 pub const COLUMNS: usize = 1024;
@@ -26,7 +26,7 @@ struct Piece {
 #[derive(Clone, Debug, Default)]
 pub struct Outline {
     pieces: Vec<Piece>,
-    /// Number of packets of one piece.
+    /// Number of packets that one piece of the outline stands for.
     per_piece: usize,
     in_last: usize,
     span: Option<(i64, i64)>,
@@ -59,7 +59,7 @@ impl Outline {
         }
     }
 
-    /// Makes one piece of two neighbours. Those of many streams with one packet each are joined as well.
+    /// Joins each two neighbouring pieces to one, also those of different streams with one packet each.
     fn halve(&mut self) {
         let mut joined: Vec<Piece> = Vec::with_capacity(self.pieces.len() / 2 + 1);
         for pair in self.pieces.chunks(2) {
@@ -111,7 +111,7 @@ impl Piece {
     }
 }
 
-/// An outline that is shown while it is made.
+/// An outline that requests can read while it is built.
 #[derive(Debug, Default)]
 pub struct SharedOutline(RwLock<Outline>);
 
@@ -138,7 +138,7 @@ impl SharedOutline {
         self.0.write().unwrap_or_else(PoisonError::into_inner).clone_from(outline);
     }
 
-    /// Returns what is known so far.
+    /// Returns a copy of the outline as far as it is built.
     #[must_use]
     pub fn look(&self) -> Outline {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()

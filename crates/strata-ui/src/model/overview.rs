@@ -3,9 +3,9 @@
 use crate::model::item_coding::put_varint;
 use crate::model::stored_bytes::{put_option, put_signed, StoredBytes};
 
-/// The most columns: twice what is shown, so that there are always enough.
+/// The most columns of an overview: twice as many as are shown.
 const COLUMNS: usize = 4096;
-/// The shortest time without records that is stored \[ns\], and the most of them.
+/// The shortest time without records that is stored as such \[ns\].
 const STRETCH: i64 = 1_000_000_000;
 const STRETCHES_MAX: usize = 256;
 /// The most gaps that are stored separately; later ones extend the last.

@@ -18,7 +18,7 @@ pub fn put_option(out: &mut Vec<u8>, value: Option<u32>) {
     put_varint(out, value.map_or(0, |value| u64::from(value) + 1));
 }
 
-/// Reads what was appended. `None` means that the bytes are not what was written.
+/// Reads values from stored bytes. Each method returns `None` if the bytes are not valid.
 #[derive(Clone, Debug)]
 pub struct StoredBytes<'b>(pub &'b [u8]);
 

@@ -8,14 +8,14 @@ use crate::read::event::Event;
 
 /// Reasons why [`Cursor::run`] stops.
 pub(crate) enum RunEnd {
-    /// The cursor is at a record that was not passed on and is in [`Cursor::lane`]: it may be the turn of another
-    /// cursor.
+    /// The cursor is at a record that was not passed on and is in [`Cursor::lane`]: the next record may be in the
+    /// stream of another cursor.
     Turn,
     /// All messages up to the cursor's record were passed on, and the next message needs the slow path.
     Slow,
 }
 
-/// The record at which the cursor is, with the bytes after it.
+/// The present record of a cursor, with the bytes after it.
 struct Here<'c> {
     /// Begin and end of the record \[bit of the packet\].
     begin: u64,
@@ -157,7 +157,7 @@ impl<'r> Cursor<'r> {
         Here { begin, end, time, shape, rest, reach, base }
     }
 
-    /// Moves the cursor to where [`Cursor::run`] stopped, for callers that go on by other methods.
+    /// Moves the cursor to the record at which [`Cursor::run`] stopped, for callers that continue by other methods.
     pub(crate) fn settle(&mut self) {
         let Some(UntoldRecord { begin, time, shape, rest: (from, _) }) = self.lane.take() else {
             return;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::state::RecordShape;
 
-/// Offsets of a record's parts from the end of its header \[bit\], for a class in which they are the same for all
-/// records, except possibly for the record's end. Headers end at a whole byte then.
+/// Offsets of a record's parts from the end of its header \[bit\], for a class whose records all have the same
+/// offsets; only the record's end may differ. Headers of such records end at a whole byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordLayout {
     pub specific: u32,
@@ -27,10 +27,10 @@ impl RecordLayout {
 /// The layout for a class whose records have different offsets.
 const UNKNOWN: RecordLayout = RecordLayout { specific: 0, payload: u32::MAX, end: u32::MAX };
 
-/// The entry of a class. It is small, because it is read for each record.
+/// The entry of an event class in [`ClassIds`]. It is small, because it is read for each record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClassEntry {
-    /// Index of the class plus 1; 0 if there is none.
+    /// Index of the class plus 1; 0 if no class has the id.
     class: u32,
     /// Layout of the records; unknown without a class, and for a class whose records differ in their offsets.
     layout: RecordLayout,
@@ -51,8 +51,8 @@ impl ClassEntry {
     }
 }
 
-/// The entry of a class for moving from record to record when only a record's begin is known. Such records and their
-/// parts begin at whole bytes.
+/// The entry of an event class for the fast path, which moves from record to record by their sizes. Records on that
+/// path, and their parts, begin at whole bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
     pub shape: RecordShape,
@@ -70,7 +70,7 @@ impl Alike {
         has_texts: false,
     };
 
-    /// Makes the entry of a class whose records have headers of `header` bits.
+    /// Creates the entry for the fast path of a class whose records have headers of `header` bits.
     fn of(entry: &ClassEntry, header: u64) -> Alike {
         let layout = entry.layout;
         if layout == UNKNOWN {

@@ -43,7 +43,7 @@ use crate::read::visit::{FieldInfo, FieldKind};
 /// The limit on offsets and sizes \[bit\]: packets are smaller, and sums of two offsets do not overflow.
 const FAR: u64 = 1 << 60;
 
-/// The properties of a part's context that the compiler needs.
+/// Facts about the stream and the parts before a part that compiling the part needs.
 pub(super) struct Surroundings<'c> {
     pub scope: Scope,
     /// Index of the stream class's clock in the schema's clocks.
@@ -51,7 +51,7 @@ pub(super) struct Surroundings<'c> {
     pub registers: &'c Registers,
     /// Index of the member that is the trace's UUID.
     pub uuid: Option<u32>,
-    /// Registers that have a value at the begin of the part; the compiler adds those of the part.
+    /// Registers that have a value at the begin of the part. Compiling the part adds its own.
     pub defined: &'c mut HashSet<u32>,
     /// True if the trace has bits of both byte orders in one byte: see [`is_mixed`].
     pub mixed: bool,
@@ -169,9 +169,9 @@ struct PartCompiler<'c> {
     turns: Vec<Choice>,
     /// Path of the field that is being compiled, as in a [`Location`].
     path: Vec<u32>,
-    /// A power of two of which the base is a multiple \[bit\].
+    /// A power of two of which the base of the present offsets is a multiple \[bit\].
     known: u64,
-    /// Offset from the base \[bit\].
+    /// Offset of the next field from the present base \[bit\].
     offset: u64,
     /// Byte order of the last integer.
     order: Option<ByteOrder>,
@@ -241,7 +241,7 @@ enum Content {
     Blob,
 }
 
-/// An option or optional field to compile.
+/// An option of a variant, or an optional field, that is to be compiled.
 struct Possible<'s> {
     name: &'s str,
     ranges: Vec<(u64, u64)>,
@@ -295,7 +295,7 @@ impl PartCompiler<'_> {
         self.ops.push(PlanOp { code, info });
     }
 
-    /// Appends an op that is not a field itself.
+    /// Appends an operation that belongs to no field of its own.
     fn aside(&mut self, code: OpCode) {
         let info = match self.ops.last() {
             Some(op) => op.info.clone(),
@@ -355,7 +355,7 @@ impl PartCompiler<'_> {
         self.place.defined.contains(&register.index).then_some(register)
     }
 
-    /// Appends a check that the integer in `register` is present, for the field whose op is appended next.
+    /// Appends a check that the integer in `register` is present, for the field whose operation is appended next.
     fn require(&mut self, register: PlanRegister) {
         if let Some(present) = register.present {
             self.step(PlanStepKind::Require { present });
@@ -487,7 +487,7 @@ impl PartCompiler<'_> {
         }
     }
 
-    /// Returns the receivers of an integer's value. From here on, its registers are defined.
+    /// Returns the receivers of an integer's value, and marks the integer's registers as defined.
     fn sinks(&mut self, integer: &Integer, width: u8) -> Vec<IntegerSink> {
         let mut sinks = Vec::new();
         for register in self.place.registers.of_integer(self.place.scope, &self.path) {

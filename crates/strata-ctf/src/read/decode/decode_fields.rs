@@ -7,9 +7,10 @@ use super::window::align_up;
 use crate::read::value::{Value, Wide};
 use crate::read::visit::Visit;
 
-/// Receives the fields of a part. For all fields but leaves, the address of `op` identifies the op in the plan.
+/// Receives the fields of a part while they are decoded. For fields with fields in them, the address of `op`
+/// identifies the operation in the plan.
 pub(super) trait FieldWatcher<'e> {
-    /// True if [`FieldWatcher::done`] may end the walk.
+    /// True if [`FieldWatcher::done`] may end the decoding early.
     const STOPS: bool;
     fn unsigned(&mut self, op: &PlanOp, value: u64);
     fn signed(&mut self, op: &PlanOp, value: i64);
@@ -139,7 +140,7 @@ pub(super) fn walk<'e, W: FieldWatcher<'e>>(
     all(plan, left, base, &PartBytes { bytes, origin, begin, state }, watch)
 }
 
-/// Returns the base after texts, `bytes` bytes from `base` on. The base is a whole byte if a text came before.
+/// Returns the base after texts, `bytes` bytes from `base` on. The base is at a whole byte if a text came before.
 #[inline(always)]
 fn behind_texts(base: u64, bytes: usize) -> u64 {
     base.wrapping_add((bytes as u64).wrapping_mul(8))
@@ -181,7 +182,7 @@ struct PartWalk<'p, 'e> {
     registers: &'p mut [u64],
     /// Base of offsets \[bit of the packet\].
     base: u64,
-    /// Bytes from the byte that contains the base on.
+    /// The bytes from the one that contains the base on.
     rest: &'e [u8],
     /// The LEB128 integer that was read last.
     last: u64,
@@ -238,7 +239,7 @@ fn real(bits: u64, width: u8) -> f64 {
     }
 }
 
-/// Returns the value of a field without fields in it, whose offset counts from the base.
+/// Returns the value of a leaf: a field without fields in it. Its offset counts from the base.
 pub(super) fn leaf<'e>(code: OpCode, rest: &'e [u8], base: u64) -> Option<Value<'e>> {
     Some(match code {
         OpCode::U8(at) => Value::Unsigned(u64::from(chunk::<1>(rest, at)?[0])),
@@ -313,8 +314,8 @@ fn numbers<'e, W: FieldWatcher<'e>>(op: &PlanOp, bytes: &'e [u8], watch: &mut W)
     }
 }
 
-/// Decodes numbers of whole bytes and texts that end with a NUL, up to the first other op. Returns that op and the
-/// following ones. `bytes` begins at the base, before and after the call.
+/// Decodes numbers of whole bytes and texts that end with a NUL, up to the first other operation. Returns that
+/// operation and the following ones. `bytes` begins at the base, before and after the call.
 #[inline(always)]
 fn plain<'p, 'e, W: FieldWatcher<'e>>(
     ops: &'p [PlanOp],

@@ -16,11 +16,12 @@ pub struct FieldPath {
     pub(crate) class: usize,
     pub(crate) scope: Scope,
     info: FieldInfo,
-    /// Index of the field's op in the plan.
+    /// Index of the field's operation in the plan.
     op: usize,
     /// For each array around the field, the index of its op and the index of the element.
     elements: Vec<(usize, u64)>,
-    /// Fixed place of the field, as an op with an offset from the begin of the part; `None` if it varies.
+    /// Fixed place of the field, as an operation with an offset from the begin of the part; `None` if the place
+    /// varies.
     place: Option<OpCode>,
 }
 
@@ -141,7 +142,7 @@ impl FieldPath {
     }
 }
 
-/// Returns the number of ops after `op` that belong to it.
+/// Returns the number of operations after `op` that belong to the same field.
 fn body(plan: &DecodingPlan, op: usize) -> usize {
     let Some(found) = plan.ops.get(op) else { return 0 };
     match found.code {
@@ -259,7 +260,7 @@ fn place(plan: &DecodingPlan, op: usize, elements: &[(usize, u64)]) -> Option<Op
     moved(plan.ops.get(op)?.code, by)
 }
 
-/// Returns the op with its offset increased by `by` bits; `None` for ops other than leaves.
+/// Returns the op with its offset increased by `by` bits; `None` for operations of other fields than leaves.
 fn moved(code: OpCode, by: u64) -> Option<OpCode> {
     let byte = |at: u32| {
         let by = (by % 8 == 0).then(|| u32::try_from(by / 8).ok()).flatten();
@@ -309,7 +310,7 @@ fn moved(code: OpCode, by: u64) -> Option<OpCode> {
 struct FieldSearch<'s, 'e> {
     path: &'s FieldPath,
     plan: &'s DecodingPlan,
-    /// Bit i is set while the walk is in the element that [`FieldPath::elements`] has at index i.
+    /// Bit i is set while decoding is within the element that [`FieldPath::elements`] has at index i.
     inside: u64,
     value: Option<Value<'e>>,
 }

@@ -64,8 +64,8 @@ impl HeaderKind {
     }
 }
 
-/// The short form of LTTng's headers in little-endian order, as masks: choosing between the two forms for each record
-/// would cost more.
+/// The short form of LTTng's headers in little-endian order, as masks, with which no choice between the two headers
+/// is needed for each record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShortHeader {
     /// The number of bits of the id, which comes first, and (`id`) its mask. The greatest id is followed by the full id
@@ -77,8 +77,8 @@ pub(super) struct ShortHeader {
 }
 
 impl ShortHeader {
-    /// Makes the short form of a header. For a header that has none, the form has a single id, which selects the slow
-    /// path.
+    /// Makes the short form of a header. A header of another kind gets a form with a single id, which selects the
+    /// slow path.
     pub fn of(header: HeaderKind) -> ShortHeader {
         let (id_bits, time_bits) = match header {
             HeaderKind::CompactLe => (5, 27),

@@ -28,9 +28,9 @@ pub(super) struct DecodingPlan {
     pub arrays: Vec<ArrayOp>,
     pub choices: Vec<Choice>,
     pub steps: Vec<PlanStep>,
-    /// Options of the variants in `steps`, which steps refer to by index.
+    /// The options of the variants in `steps`. Steps refer to them by index.
     pub turns: Vec<Choice>,
-    /// Size of the fixed fields between the last base and the end of the part \[bit\].
+    /// Size of the fields of fixed size after the last base of offsets \[bit\].
     pub tail: u64,
     /// Index of the first register that this part fills; `registers` is the number of such registers.
     pub first_register: u32,
@@ -131,8 +131,8 @@ pub(super) enum OpCode {
     EndStructure,
     /// An array, as an index into [`DecodingPlan::arrays`]. The element's ops follow.
     Array(u32),
-    /// A variant, as an index into [`DecodingPlan::choices`]. The options' ops follow. The base moves after the
-    /// variant.
+    /// A variant, as an index into [`DecodingPlan::choices`]. The options' operations follow. The base moves
+    /// after the variant.
     Variant(u32),
     /// An optional field, as an index into [`DecodingPlan::choices`], with one option whose ops follow. The base moves
     /// after the field.
@@ -142,7 +142,7 @@ pub(super) enum OpCode {
         offset: u64,
         align: u64,
     },
-    /// Copies an integer into a register, for a length or a selector that needs it later.
+    /// Copies an integer into a register, from which a later length or selector is read.
     Load {
         bits: Bits,
         register: u32,
@@ -180,7 +180,7 @@ pub(super) struct ArrayOp {
     pub align: u64,
     /// Size of an element's fields after its last base \[bit\].
     pub tail: u64,
-    /// The number of ops of an element.
+    /// The number of operations for one element.
     pub body: u32,
 }
 
@@ -233,7 +233,7 @@ pub(super) struct PlanStep {
     pub op: u32,
 }
 
-/// A receiver of an integer's value besides the visitor.
+/// A receiver of an integer's value, in addition to the visitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IntegerSink {
     Register(u32),

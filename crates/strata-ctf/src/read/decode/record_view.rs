@@ -10,8 +10,8 @@ use crate::model::schema::Scope;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
 
-/// The plans of an event record class, in the order of [`Scope`]. Plans of parts that other classes also have are
-/// shared with them.
+/// The decoding plans of an event record class, in the order of [`Scope`]. Equal parts of several classes share
+/// one plan.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassPlans([Option<Arc<DecodingPlan>>; 6]);
 

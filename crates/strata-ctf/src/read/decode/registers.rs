@@ -23,13 +23,13 @@ pub(super) struct PlanRegister {
     pub present: Option<u32>,
 }
 
-/// Registers for the integers of some parts.
+/// The registers for integers of some parts, on which later fields depend.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registers {
     /// The index of each register, by the place of its integer. If a register may stand for several integers, or for one
     /// that may be absent, its key ends with [`NO_MEMBER`] and a number.
     of: BTreeMap<RegisterKey, u32>,
-    /// Registers by the location of the field whose value they hold.
+    /// The register for each location to which fields refer.
     meant: BTreeMap<Location, PlanRegister>,
     /// The registers that get the value of the integer at a place. An integer that each record has needs one register
     /// for all its locations; locations of other integers have registers of their own.
@@ -40,7 +40,7 @@ pub(super) struct Registers {
 /// The part of a register's integer, and the path to the integer in it.
 type RegisterKey = (Scope, Vec<u32>);
 
-/// An index that no member and no option has: structures and variants are smaller.
+/// An index that no member or option has, since structures and variants are smaller.
 const NO_MEMBER: u32 = u32::MAX;
 
 /// An integer that gives the length of an array, the selector of a variant or the like, found by the path in a

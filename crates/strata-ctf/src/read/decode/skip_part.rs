@@ -29,7 +29,7 @@ pub(super) struct Skip<'a, 'w> {
     pub window: &'a Window<'w>,
     pub registers: &'a mut [u64],
     pub found: &'a mut FoundRoles,
-    /// Number of fields without bits so far in this packet.
+    /// Number of fields of size 0 that this packet has had so far.
     pub spent: &'a mut u64,
 }
 
@@ -57,7 +57,7 @@ impl Skip<'_, '_> {
         Ok(bits.read(bytes, base % 8).unwrap_or(0))
     }
 
-    /// Returns `from + bits` if that is in the window.
+    /// Returns the bit `from + bits` if that is within the window; otherwise an error.
     #[inline]
     fn to(&self, from: u64, bits: u64) -> Result<u64, EndFault> {
         let end = from.saturating_add(bits);
@@ -296,7 +296,7 @@ impl Skip<'_, '_> {
         self.to(end, turn.tail)
     }
 
-    /// Checks the byte order of a number that begins at `at`. Returns the base.
+    /// Checks the byte order of a number that begins at `at`. Returns `base`, so that a caller can continue with it.
     fn order(&mut self, at: u64, big: bool, base: u64) -> Result<u64, EndFault> {
         if at % 8 != 0 && self.found.order.is_some_and(|order| order != big) {
             return Err(EndFault::bad(BadKind::MixedOrder, at));

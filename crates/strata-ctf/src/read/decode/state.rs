@@ -29,7 +29,7 @@ pub(crate) struct RecordPlace {
     pub shape: RecordShape,
 }
 
-/// Values of the integers that have a role.
+/// Values of the integers that have a role, such as timestamp or id.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FoundRoles {
     /// The stream's clock \[cycle\].
@@ -85,7 +85,7 @@ pub(crate) struct DecodeState {
     /// Values of lengths and selectors for later fields.
     pub(super) registers: Vec<u64>,
     pub(super) found: FoundRoles,
-    /// Number of fields without bits so far in this packet.
+    /// Number of fields of size 0 that this packet has had so far.
     pub(super) spent: u64,
     /// The packet's first bytes: header and context.
     pub(super) head: Vec<u8>,

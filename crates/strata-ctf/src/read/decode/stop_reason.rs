@@ -56,7 +56,7 @@ pub enum BadKind {
         /// Size that is left in the packet \[bit\].
         left: u64,
     },
-    /// Arrays have too many elements without bits.
+    /// The packet's arrays have too many elements of size 0.
     TooManyEmpty {
         /// Number of fields in the elements.
         count: u64,
@@ -75,7 +75,7 @@ pub enum BadKind {
     TooDeep(u32),
     /// The metadata have a length or selector that does not refer to an earlier integer.
     Unresolved,
-    /// The field of the length or selector is in an option or optional field that the record does not have.
+    /// A length or selector refers to a field that the record does not have, since it is optional.
     NotThere,
 }
 

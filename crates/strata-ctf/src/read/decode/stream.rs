@@ -45,7 +45,7 @@ pub(crate) struct StreamDecoder {
     alike: Vec<Alike>,
     ids: ClassIds,
     events: Vec<EventClass>,
-    /// Mask of a packet's end time, which may have fewer than 64 bits.
+    /// Mask of the bits of a packet's end time, whose field may have fewer than 64 bits.
     end_mask: u64,
     /// Number of registers that the stream's records need.
     pub(super) registers: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Ahead<'d, 'w> {
     pub behind: &'w [u8],
 }
 
-/// Inputs of a stream class's decoder besides the class.
+/// Inputs for creating a stream class's decoder, in addition to the class.
 pub(super) struct DecoderParts<'t> {
     pub schema: &'t Schema,
     pub packet_header: &'t Option<Arc<DecodingPlan>>,
@@ -255,8 +255,8 @@ impl StreamDecoder {
         !self.alike.is_empty()
     }
 
-    /// Decodes a record whose header has a simple form. If all records of its class have the same size, this function
-    /// does everything itself; other records are passed to the functions below.
+    /// Decodes a record whose header has a simple form. Records of classes with a fixed size are decoded here, others
+    /// by the slower functions.
     #[inline(never)]
     fn quick<Q: Quick>(
         &self,
@@ -435,7 +435,7 @@ fn stop(fault: EndFault, plan: &DecodingPlan, class: Option<&EventClass>) -> NoR
     NoRecord::Bad(Box::new(Bad { kind, scope: Some(plan.scope), class, field, at }))
 }
 
-/// Compiles the plans of an event record class.
+/// Compiles the plans of the parts that only one event record class has.
 fn own(
     shared: &ClassPlans,
     stream: &schema::StreamClass,
