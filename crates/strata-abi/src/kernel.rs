@@ -4,7 +4,8 @@
 
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8};
 
-/// Behind each stream in a value of the map `rings` \[byte\].
+/// Unused space after each stream in a value of the map `rings`, so that the verifier admits writing the largest
+/// record \[byte\].
 pub const SLACK: u32 = 8192;
 /// Largest payload of a record \[byte\].
 pub const PAYLOAD_MAX: u32 = 3072;
@@ -12,9 +13,9 @@ pub const PAYLOAD_MAX: u32 = 3072;
 pub const TEXT_MAX: u32 = 1024;
 /// Longest arguments of a program, where more than [`TEXT_MAX`] are asked for \[byte\].
 pub const ARGV_MAX: u32 = 8192;
-/// Parts of a record's payload.
+/// The most parts of a record's payload.
 pub const PARTS_MAX: usize = 24;
-/// Tests of a filter.
+/// The most tests of a filter.
 pub const TESTS_MAX: usize = 24;
 /// Most tests of the first filter, which runs before any other work for the event.
 pub const EARLY_MAX: usize = 4;
@@ -22,18 +23,18 @@ pub const EARLY_MAX: usize = 4;
 pub const SYSCALLS: u32 = 1024;
 /// Index in `syscalls` at which system calls of 32-bit programs begin.
 pub const COMPAT: u32 = 512;
-/// Index in `syscalls` of their calls that have no entry of their own.
+/// Index in `syscalls` for all system calls of 32-bit programs that have no entry of their own.
 pub const COMPAT_UNKNOWN: u32 = 1022;
-/// Index in `syscalls` of all other calls that have no entry of their own.
+/// Index in `syscalls` for all system calls of 64-bit programs that have no entry of their own.
 pub const UNKNOWN: u32 = 1023;
 
-/// Numbers that a task can have: each has two bits of `followed`.
+/// Number of ids that tasks can have. Each id has two bits in the map `followed`.
 pub const FOLLOW_TASKS: u32 = 4_194_304;
 /// Value of the map `followed`: not recorded.
 pub const FOLLOW_NONE: u32 = 0;
 /// Value of the map `followed`: recorded from its next execve on.
 pub const FOLLOW_AT_EXEC: u32 = 1;
-/// Value of the map `followed`: recorded, and all that it makes.
+/// Value of the map `followed`: recorded, with all tasks that it creates.
 pub const FOLLOW_ALL: u32 = 2;
 
 /// Number of programs that can be switched on and off one by one.
@@ -41,9 +42,9 @@ pub const SWITCHES: usize = 8128;
 
 /// [`Control::on`]: the program records.
 pub const ON: u8 = 1;
-/// In [`Control::on`], with [`ON`]: of processes that are tracked only.
+/// In [`Control::on`], with [`ON`]: the program records tracked processes only.
 pub const ON_TRACKED: u8 = 2;
-/// It runs first of two, and says whether it has recorded the event.
+/// [`Control::on`]: the old program of a pair, which runs first and marks the events that it has recorded.
 pub const ON_TELLS: u8 = 4;
 /// [`Control::on`]: the new program of a pair, which records what the old one has not marked as recorded.
 pub const ON_ASKS: u8 = 8;
@@ -55,7 +56,7 @@ pub const TRACK_PID: u16 = 0;
 pub const TRACK_UID: u16 = 1;
 /// Tracks processes by their real group id.
 pub const TRACK_GID: u16 = 2;
-/// The name of the process' first thread.
+/// Tracks processes by the name of their first thread.
 pub const TRACK_NAME: u16 = 3;
 /// Tracks a control group and its descendants.
 pub const TRACK_CGROUP: u16 = 4;
@@ -70,7 +71,7 @@ pub const TRACK_FOLLOWED: u32 = 30;
 /// The most conditions on tracked processes at one time. The map has room for twice as many, since a change writes the
 /// new conditions beside the old ones.
 pub const TRACK_MAX: usize = 1024;
-/// Depth of control groups.
+/// The greatest depth of tracked control groups.
 pub const TRACK_LEVELS: u32 = 16;
 
 #[repr(C)]
@@ -103,7 +104,7 @@ pub struct Control {
     pub unreadable: AtomicU64,
     /// Texts longer than [`TEXT_MAX`].
     pub cut: AtomicU64,
-    /// Fields that could not be read, of calls that have not returned yet.
+    /// Number of fields that could not be read at the entry of calls that have not returned yet.
     pub unread: AtomicU64,
     /// Counters that could not be read.
     pub uncounted: AtomicU64,
@@ -158,7 +159,7 @@ pub const STRING_AT: u8 = 9;
 pub const UNREAD: u8 = 10;
 /// [`Part::bytes`] of a string: the other bits are its length \[byte\].
 pub const LENGTH_NUMBER: u16 = 0x8000;
-/// [`Part::bytes`] of a string: the number that its length is may be negative.
+/// [`Part::bytes`] of a string: the part that holds its length is a signed number.
 pub const LENGTH_SIGNED: u16 = 0x4000;
 /// [`Part::bytes`] of a string: the length, or 1 + the number of the part that has it.
 pub const LENGTH_PART: u16 = 0x3fff;
@@ -171,7 +172,7 @@ pub const NO_REGISTER: u16 = u16::MAX;
 pub struct Part {
     /// The kind of the part, one of the constants.
     pub kind: u8,
-    /// 1, 2, 4 or 8: how often the index counts; 0: there is none.
+    /// Factor of the index: 1, 2, 4 or 8; 0 if there is no index.
     pub scale: u8,
     /// Offset in the source \[byte\].
     pub offset: u16,
@@ -199,7 +200,7 @@ pub const CONTEXT_CGROUP: u32 = 6;
 pub const CONTEXT_VPID: u32 = 7;
 /// Thread id in the thread's own PID namespace.
 pub const CONTEXT_VTID: u32 = 8;
-/// The parent, in the thread's PID namespace.
+/// Process id of the parent, in the thread's PID namespace.
 pub const CONTEXT_VPPID: u32 = 9;
 /// The number of the control group namespace.
 pub const CONTEXT_CGROUP_NS: u32 = 10;
@@ -220,7 +221,7 @@ pub const CONTEXT_USER_STACK: u32 = 27;
 pub const COUNTERS: u32 = 8;
 /// First bit of [`Event::contexts`] that adds a context to this event's records alone.
 pub const CONTEXT_OWN: u32 = 32;
-/// Addresses of a stack.
+/// The most addresses of a call stack.
 pub const STACK_FRAMES: u32 = 64;
 /// The greatest size of all contexts of a record \[byte\].
 pub const CONTEXT_MAX: u32 = 1184;
@@ -230,7 +231,7 @@ pub const CONTEXT_STACK_COPY: u32 = 28;
 pub const COPY_UNIT: u32 = 512;
 /// The largest copy of a stack \[byte\].
 pub const COPY_MAX: u32 = 65536;
-/// Number of registers in front of a copy.
+/// Number of registers that precede a copy of the stack in a record.
 pub const COPY_REGISTERS: u32 = 21;
 /// Room for registers and copy after each stream in a value of `rings`, besides [`SLACK`] \[byte\].
 pub const COPY_SLACK: u32 = 69632;
@@ -281,7 +282,7 @@ pub struct Test {
     pub offset: u16,
     /// Index of the next test if this one holds.
     pub yes: u8,
-    /// The next test if not.
+    /// Index of the next test if this one does not hold.
     pub no: u8,
     /// Bits of the operand that count; of text, of its first 8 bytes.
     pub mask: u64,
@@ -324,9 +325,9 @@ pub struct Event {
     /// Shortest duration of a system call that is recorded \[us\]; 0 records all. Entry and exit are both written at
     /// return.
     pub slower: u32,
-    /// One of so many events is recorded; 0 and 1 record all. See [`Sampled`].
+    /// Of this number of events, one is recorded; 0 and 1 record all. See [`Sampled`].
     pub every: u32,
-    /// So many events are recorded in a second; 0 records all.
+    /// The most events that are recorded in a second; 0 records all.
     pub at_most: u32,
     pub part: [Part; PARTS_MAX],
     /// Filter of the event, and filter of a system call's exit.
@@ -337,7 +338,7 @@ pub struct Event {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
-    /// Events that have passed all tests, if one of some number is recorded.
+    /// Number of events that have passed all tests; counted only if [`Event::every`] is set.
     pub seen: u64,
     /// Events that have passed all tests and were not recorded.
     pub left_out: u64,
@@ -364,7 +365,7 @@ pub const ARG_STRINGS: u8 = 6;
 pub const ARG_NAME: u8 = 7;
 /// [`Syscall::kind`]: a number, and the time that it may point to: 16 bytes.
 pub const ARG_TIMEOUT: u8 = 8;
-/// [`Syscall::kind`]: the same, with 8 bytes.
+/// [`Syscall::kind`]: a number, and the time of 8 bytes that it may point to.
 pub const ARG_TIMEOUT_NARROW: u8 = 9;
 /// Records a socket option, at entry or exit.
 pub const ARG_OPTION: u8 = 10;
@@ -372,13 +373,13 @@ pub const ARG_OPTION: u8 = 10;
 pub const ARG_POLL: u8 = 11;
 /// Records the descriptors in an `fd_set`, at entry or exit.
 pub const ARG_SET: u8 = 12;
-/// [`Syscall::exit_kind`]: of `struct epoll_event` some.
+/// [`Syscall::exit_kind`]: some entries of an array of `struct epoll_event`.
 pub const ARG_EVENTS: u8 = 13;
-/// [`Syscall::exit_kind`]: a socket's address and a length, that the first `struct mmsghdr` has.
+/// [`Syscall::exit_kind`]: the socket's address and the length in the first `struct mmsghdr`.
 pub const ARG_MESSAGES: u8 = 14;
-/// [`Syscall::exit_kind`]: with the number of a [`Layout`], what that says.
+/// [`Syscall::exit_kind`]: the pieces of a structure; the number of their [`Layout`] is added to this value.
 pub const ARG_LAYOUT: u8 = 64;
-/// [`Syscall::kind`]: with a number of bytes, that many of user memory.
+/// [`Syscall::kind`]: bytes of user memory; their number is added to this value.
 pub const ARG_MEMORY: u8 = 128;
 /// Most bytes of an [`ARG_MEMORY`].
 pub const MEMORY_MAX: u8 = 64;
@@ -386,7 +387,7 @@ pub const MEMORY_MAX: u8 = 64;
 pub const NAME_MAX: u8 = 64;
 /// Most elements of a list.
 pub const ELEMENTS_MAX: u8 = 16;
-/// Most of an array of `struct pollfd` that are looked at.
+/// The most entries of an array of `struct pollfd` that are examined.
 pub const POLL_MAX: u32 = 64;
 /// Most bytes of an [`ARG_OPTION`].
 pub const OPTION_MAX: u8 = 16;
@@ -397,23 +398,24 @@ pub const PIECES_MAX: usize = 5;
 pub const PIECE_MAX: u16 = 72;
 /// [`Syscall::flags`]: all calls that have no number of their own.
 pub const CALL_UNKNOWN: u32 = 1;
-/// [`Syscall::flags`]: its entry is recorded, and has what is read from memory.
+/// [`Syscall::flags`]: the call's entry is recorded, and has arguments in memory.
 pub const CALL_MEMORY: u32 = 2;
-/// [`Syscall::flags`]: what it gives back is there only if it was interrupted.
+/// [`Syscall::flags`]: the memory that the call fills is valid only if the call was interrupted.
 pub const CALL_INTERRUPTED: u32 = 4;
-/// [`Syscall::flags`]: what it gives back is there only if it does not return 0.
+/// [`Syscall::flags`]: the memory that the call fills is valid only if the call does not return 0.
 pub const CALL_NOT_ZERO: u32 = 8;
 /// [`Syscall::flags`]: its entry is recorded.
 pub const CALL_ENTRY: u32 = 16;
 /// [`Syscall::flags`]: its exit is recorded.
 pub const CALL_EXIT: u32 = 32;
-/// The call moves to or from another pair of programs.
+/// [`Syscall::flags`]: the call is being moved to or from another pair of programs.
 pub const CALL_MOVES: u32 = 64;
-/// [`Syscall::flags`]: besides numbers, its entry has one argument in memory, of a known size or an address.
+/// [`Syscall::flags`]: the call's entry has one argument in memory, which has a known size or is a socket's address.
+/// All others are numbers.
 pub const CALL_READS: u32 = 128;
-/// [`Syscall::flags`]: its exit has one argument, a socket's address or the events of epoll.
+/// [`Syscall::flags`]: the call's exit has one argument in memory, a socket's address or the events of epoll.
 pub const CALL_GIVES: u32 = 256;
-/// [`Syscall::flags`]: the number of that argument, in three bits.
+/// [`Syscall::flags`]: lowest of three bits with the number of the argument of [`CALL_GIVES`].
 pub const CALL_GIVES_AT: u32 = 4096;
 /// Most bytes of the argument of [`CALL_READS`].
 pub const READS_MAX: u8 = 16;
@@ -435,7 +437,7 @@ pub struct Syscall {
     /// Bytes of all arguments at entry, if none depends on user memory, or of [`CALL_READS`] without an address; else 0.
     pub fixed_bytes: u8,
     pub nr_args: u8,
-    /// Where each one begins, if `fixed_bytes` is not 0.
+    /// Offset of each argument in the payload, if `fixed_bytes` is not 0 \[byte\].
     pub offset: [u8; 6],
     /// Bit set of [`CALL_UNKNOWN`], [`CALL_MEMORY`], [`CALL_INTERRUPTED`] and [`CALL_NOT_ZERO`].
     pub flags: u32,

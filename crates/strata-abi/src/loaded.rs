@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 pub const PIC: u8 = 1;
 /// [`Loaded::flags`]: the main program.
 pub const PROGRAM: u8 = 2;
-/// Notes of a process at most.
+/// The most objects that a process notes.
 pub const NR_MAX: u32 = 4096;
 /// Size of a path at most \[byte\].
 pub const PATH_MAX: u32 = 4096;

@@ -85,11 +85,12 @@ pub struct Stream {
     pub records: AtomicU64,
     /// A whole timestamp at or before each later record \[clock unit\].
     pub full_timestamp: AtomicU64,
-    /// [`BY_POSITION`]: of the last record, or of the one being written \[clock unit\].
+    /// [`BY_POSITION`]: timestamp of the last record, or of the record being written \[clock unit\].
     pub last_timestamp: AtomicU64,
     /// [`BY_POSITION`]: where records of the open sub-buffer must end, or less.
     pub limit: AtomicU64,
-    /// [`BY_POSITION`]: from a position to its place behind stream 0, while `limit` is good \[byte\].
+    /// [`BY_POSITION`]: distance from a write position to its place in memory after stream 0, valid while `limit` is
+    /// \[byte\].
     pub frame: AtomicU64,
     /// Fills the cache line.
     pub reserved0: [u64; 2],
@@ -144,15 +145,15 @@ pub struct Subbuf {
 pub struct Frame {
     /// Write position at which the packet begins \[byte\].
     pub position: u64,
-    /// When the packet was opened \[clock\].
+    /// Time at which the packet was opened \[clock unit\].
     pub timestamp_begin: u64,
-    /// When it was closed \[clock\].
+    /// Time at which the packet was closed \[clock unit\].
     pub timestamp_end: u64,
     /// Size of the packet with its header, without the padding at its end \[byte\].
     pub content_bytes: u64,
     /// Number of records in the packet.
     pub records: u64,
-    /// [`BY_POSITION`]: [`Stream::records`] when it was opened.
+    /// [`BY_POSITION`]: value of [`Stream::records`] when the packet was opened.
     pub records_before: u64,
     /// Records discarded for any reason since the stream was created, at close.
     pub discarded: u64,

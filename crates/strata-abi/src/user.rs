@@ -53,9 +53,9 @@ pub const REQUEST_BYTES: u32 = 40_960;
 pub const CLOCK_VDSO: u32 = 0;
 /// [`Control::clock_kind`]: the cycle counter and [`Control::clock`].
 pub const CLOCK_TSC: u32 = 1;
-/// [`Control::no_session`]: its environment has no [`ENVIRONMENT`] variable.
+/// [`Control::no_session`]: the process's environment has no variable [`ENVIRONMENT`].
 pub const NO_SESSION_NO_REQUEST: u32 = 1;
-/// It has other rights than its user, and heeds no environment.
+/// [`Control::no_session`]: the process has other rights than its user, and ignores its environment.
 pub const NO_SESSION_SECURE: u32 = 2;
 /// The environment's request has another version, or cannot be parsed.
 pub const NO_SESSION_UNKNOWN: u32 = 3;

@@ -33,7 +33,7 @@ pub struct BegunProcesses {
 }
 
 impl BegunProcesses {
-    /// Counts the wanted processes that began within `range`.
+    /// Counts the processes that began within `range` and that the report wants.
     #[must_use]
     pub fn new(
         world: &World,

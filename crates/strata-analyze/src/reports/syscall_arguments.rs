@@ -19,8 +19,8 @@ const ALL_MAX: usize = 400;
 const ADDRESS_MAX: usize = 128;
 /// The most records with the same time that are searched for one record.
 const RECORDS_MAX: u32 = 10_000;
-/// The longest time between the record of a deferred argument and the end of its call \[ns\]. The recorder writes both
-/// at once, and may be interrupted in between.
+/// The longest time between the record of a deferred argument and the end of its call \[ns\]. The recorder writes
+/// both together, but may be interrupted in between.
 const IN_FRONT: i64 = 10_000_000;
 /// The most records within [`IN_FRONT`] that are searched for deferred arguments.
 const LATER_MAX: u32 = 100_000;
@@ -100,8 +100,8 @@ fn look(
     None
 }
 
-/// Returns false if the record names another thread. A number from within a PID namespace (`vtid`) is not compared,
-/// since it is another one than the host's.
+/// Returns false if the record names another thread. A thread id from a PID namespace (`vtid`) is not compared,
+/// since it differs from that of the host.
 fn is_of(event: &Event<'_>, source: Option<&StreamSource>, tid: i32) -> bool {
     let field = ["tid", "perf_tid", "vtid"].iter().find_map(|name| event.class().find(name));
     let found = field.and_then(|field| event.integer(&field));
@@ -109,7 +109,7 @@ fn is_of(event: &Event<'_>, source: Option<&StreamSource>, tid: i32) -> bool {
     known.is_none_or(|known| known == i64::from(tid))
 }
 
-/// Collects an event's fields as text for people.
+/// A visitor that collects an event's fields as text for people.
 #[derive(Default)]
 struct ArgumentText {
     text: String,
@@ -255,7 +255,7 @@ impl Visit for ArgumentText {
     }
 }
 
-/// Visits the fields of a record, and replaces those whose values were written later.
+/// A visitor that passes on the fields of a record, with the values of those that were recorded later.
 struct Completed {
     text: ArgumentText,
     deferred: Vec<(FieldRef, DeferredField)>,
@@ -264,7 +264,7 @@ struct Completed {
 }
 
 impl Completed {
-    /// Passes on the later value of this field. Returns false if there is none.
+    /// Passes on the value of this field that was recorded later. Returns false if there is none.
     fn tells(&mut self, field: &FieldInfo) -> bool {
         let is_it = |(of, _): &&(FieldRef, DeferredField)| {
             !field.is_element() && of.info().name() == field.name()

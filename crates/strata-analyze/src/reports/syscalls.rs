@@ -10,13 +10,14 @@ use super::program_groups::{Common, Programs};
 use strata_report::Label;
 use strata_report::Times;
 
-/// The most rows that are kept; some 2 KiB each. Further calls are counted by name in rows without a process or thread.
+/// The most rows that are kept; each takes some 2 KiB. Further calls are counted by name in rows without a process or
+/// thread.
 const ROWS_MAX: usize = 1 << 15;
 
 /// The number of rows in the cache that is tried before the hash table.
 const RECENT: usize = 1 << 10;
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has one call in one process.
@@ -45,7 +46,7 @@ impl By {
     }
 }
 
-/// The system calls of one name.
+/// A row: the system calls of one name.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The process or thread; empty if rows are about names.

@@ -46,10 +46,10 @@ const WAKERS_MAX: usize = 16;
 const RUNS_MAX: usize = 4096;
 /// The most pairs of a waiting thread and the thread that had its CPU.
 const RIVALS_MAX: usize = 1 << 17;
-/// The most threads whose delays have a histogram; some 1 KiB each.
+/// The most threads whose delays have a histogram; each takes some 1 KiB.
 const SPREADS_MAX: usize = 1 << 15;
 
-/// Waits of a thread for one reason.
+/// The waits of a thread for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// The system call that blocked; empty if there was none.
@@ -62,7 +62,8 @@ pub struct Wait {
     pub is_older: bool,
     /// The thread that ended most of the waiting time, and the number of waits that it ended.
     pub woken_by: Option<(Label, u64)>,
-    /// True if the trace is certain about the waker for most of the time. If false, it may have been an interrupt.
+    /// True if the trace is certain about the waker for most of the time. If false, an interrupt may have been the
+    /// waker.
     pub is_sure: bool,
     /// The kind of waker that ended most of the waiting time, if it was no thread: `timer`.
     pub ended_by: &'static str,
@@ -108,7 +109,7 @@ pub struct Row {
     pub preempted: u64,
     /// The time blocked \[ns\].
     pub blocked: u64,
-    /// The time for which the trace does not say the state \[ns\].
+    /// The time for which the state is not known from the trace \[ns\].
     pub unknown: u64,
     /// The number of times that the row's threads got a CPU.
     pub runs: u64,
@@ -119,7 +120,7 @@ pub struct Row {
     /// The waits of the row's threads, by falling time.
     pub waits: Vec<Wait>,
     /// The threads that had the CPU for which the row's threads waited, with their times \[ns\], by falling time;
-    /// `None` stands for an idle or unknown CPU.
+    /// `None` stands for no thread or an unknown one.
     pub rivals: Vec<(Option<Label>, u64)>,
 }
 
@@ -193,7 +194,7 @@ pub(super) fn sort_waits(waits: &mut [Wait]) {
     });
 }
 
-/// A delay: one time in which a thread waited for a CPU.
+/// A delay: a period in which a thread waited for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delay {
     pub label: Label,
@@ -211,7 +212,7 @@ pub struct ThreadsReport {
     pub rows: Vec<Row>,
     /// The longest delays, by falling time.
     pub delays: Vec<Delay>,
-    /// True if some of the longest delays of a thread are missing, since all threads together have more than are kept.
+    /// True if some of the longest delays of a thread are missing, because of the limit over all threads.
     pub is_cut: bool,
     /// The times in which virtual CPUs of guests did not run, by falling time.
     pub stalls: Vec<Stall>,
@@ -539,7 +540,7 @@ pub(super) fn wait_of(world: &World, id: ThreadId, reason: Option<Reason>) -> Wa
     }
 }
 
-/// Returns the kind of sleep in words, or what else is known; empty if nothing is.
+/// Returns the kind of sleep, or another cause of the wait, in words; empty if nothing is known.
 pub fn sleep_of(reason: Reason) -> &'static str {
     match (reason.object, reason.sleep) {
         (Object::Fault, _) => "page fault",
@@ -597,8 +598,8 @@ struct Ender {
     all: usize,
 }
 
-/// Returns the waker that ended most of the time. Wakes by one thread are counted together, certain or not; the result
-/// is certain if most of their time is.
+/// Returns the waker that ended most of the time. Certain and uncertain wakeups by one thread are added up; the
+/// result is certain if most of their time is.
 fn most(wakers: &[(Waker, u64, u64)]) -> Ender {
     let thread = |waker: Waker| match waker {
         Waker::Thread { thread, is_sure } => Some((thread, is_sure)),

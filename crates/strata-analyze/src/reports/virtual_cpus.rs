@@ -28,18 +28,18 @@ const CPUS_MAX: usize = 4096;
 pub enum Why {
     /// The virtual CPU waited for a CPU of the host that this thread had; `None`: no thread, or an unknown one.
     Preempted(Option<Label>),
-    /// The virtual CPU's thread was blocked, in this system call if the host's trace says it.
+    /// The virtual CPU's thread was blocked, in this system call, if the host's trace has it.
     Waited(Option<String>),
 }
 
-/// The time for which a guest's thread had a virtual CPU that did not run, or waited for one.
+/// A stall: the time for which a guest's thread had, or waited for, a virtual CPU that did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// The thread of the guest.
     pub label: Label,
     /// The reason for which the virtual CPU did not run.
     pub why: Why,
-    /// The thread of the host that is the virtual CPU.
+    /// The thread of the host that runs the virtual CPU.
     pub virtual_cpu: Label,
     /// The number of stalls.
     pub count: u64,
@@ -65,7 +65,7 @@ enum BriefCause {
     Waited(Option<CallId>),
 }
 
-/// A time in which a thread of the host did not run: begin, end, thread and reason.
+/// A period in which a thread of the host did not run: begin, end, thread and reason.
 type Off = (i64, i64, ThreadId, OffCause);
 
 /// A virtual CPU of a guest.
@@ -99,7 +99,7 @@ pub(super) struct VirtualCpus {
 }
 
 impl VirtualCpus {
-    /// Finds out from the traces' descriptions which threads are virtual CPUs.
+    /// Finds out from the traces' metadata which threads of the host run virtual CPUs.
     pub(super) fn new(reader: &Reader, range: TimeRange) -> VirtualCpus {
         let sources = Sources::new(reader);
         let mut all = VirtualCpus {
@@ -156,8 +156,8 @@ impl VirtualCpus {
         found.and_then(|it| self.threads.get(&it.tid)).cloned().unwrap_or_default()
     }
 
-    /// Takes an interval of any thread. `rivals` returns the threads that had the CPU meanwhile, if the thread wanted
-    /// it.
+    /// Handles an interval of any thread. `rivals`: function that returns the threads that had the CPU while this
+    /// thread wanted it.
     pub(super) fn state(
         &mut self,
         world: &World,

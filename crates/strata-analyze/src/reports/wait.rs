@@ -35,9 +35,9 @@ use super::threads::{ended_wait, Wait};
 use crate::fast_hash::Mix;
 use strata_report::Label;
 
-/// The default limit on states and interrupts that are kept; 24 bytes each.
+/// The default limit on states and interrupts that are kept; each takes 24 bytes.
 pub const HISTORY_MAX: usize = 12 << 20;
-/// The most different pairs of reason and waker that are kept. Beyond it, waits have no object.
+/// The most different pairs of reason and waker that are kept. Waits beyond the limit have no object.
 const KEYS_MAX: usize = 1 << 20;
 /// The most threads in a row, each woken by the next, that a path follows.
 const DEPTH_MAX: usize = 32;
@@ -45,7 +45,7 @@ const DEPTH_MAX: usize = 32;
 const STEPS_MAX: usize = 8 << 20;
 /// The memory that a request takes, counted in states.
 const REQUEST_STATES: usize = 6;
-/// The most nested interrupts that are searched, so that a trace whose times go back comes to an end.
+/// The most nested interrupts that are searched, so that the search ends even if times in the trace go back.
 const INSIDE_MAX: usize = 1 << 10;
 /// The most spans of a name that are kept: the longest ones.
 pub const SPANS_MAX: usize = 1 << 16;
@@ -66,11 +66,11 @@ pub enum PathPartKind {
     },
     /// The thread was blocked.
     Blocked(Box<Wait>),
-    /// A request to a disk, or several of one kind, that the thread waited for.
+    /// The thread waited for a request to a disk, or for several of one kind.
     Request(Box<AskedFor>),
-    /// A phase of the request that a thread waited for.
+    /// One phase of the request for which the thread waited.
     Phase(RequestPhase),
-    /// A time for which the trace does not say the state.
+    /// The state of the thread is not known from the trace.
     Unknown,
 }
 
@@ -100,7 +100,7 @@ pub struct AskedFor {
 /// The phase of a request while a thread waited for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestPhase {
-    /// The request did not exist yet, as far as the trace says.
+    /// The request did not exist yet, as far as the trace shows.
     Before,
     /// The request was in the disk's queue.
     Queue,
@@ -110,13 +110,13 @@ pub enum RequestPhase {
     After,
 }
 
-/// A part of the time. Its own parts add up to it exactly, if there are any.
+/// A part of a critical path. If it has parts itself, their times add up exactly to its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPart {
-    /// The thread whose time this is.
+    /// The thread that spent the time of this part.
     pub label: Label,
-    /// True if the trace is certain that this was waited for. If false, one of the wakers above may have been an
-    /// interrupt.
+    /// True if it is certain that the waiting thread depended on this part. If false, an interrupt may have been
+    /// one of the wakers on the path.
     pub is_sure: bool,
     /// The kind of this part.
     pub what: PathPartKind,
@@ -140,7 +140,7 @@ enum PathPartKey {
     Unknown,
 }
 
-/// The number of a part's key, which takes less memory. Keys of blocked threads have the numbers after all others.
+/// The number of a part's key, which takes less memory. The keys of blocked states have the highest numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyNumber(u32);
 
@@ -155,7 +155,7 @@ const UNBLOCKED: [PathPartKey; 4] = [
 struct Keys {
     blocked: Vec<(Reason, Waker)>,
     numbers: HashMap<(Reason, Waker), u32, Mix>,
-    /// The most reasons of blocked threads. As many again may be kept without their objects.
+    /// The most reasons of blocked threads. Beyond that, as many again are kept without their objects.
     most: usize,
 }
 
@@ -210,7 +210,7 @@ impl Keys {
     }
 }
 
-/// A state of a thread as it is kept, small since there are millions.
+/// A state of a thread in compact form, since there are millions of them.
 #[derive(Clone, Copy, Debug)]
 struct StoredState {
     from: i64,
@@ -218,8 +218,8 @@ struct StoredState {
     key: KeyNumber,
 }
 
-/// An interrupt of a thread, or a piece of one that was itself interrupted. A thread's pieces are in the order of time,
-/// and do not overlap.
+/// An interrupt of a thread, or a piece of an interrupt that was itself interrupted. A thread's pieces are in the
+/// order of time, and do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StoredInterrupt {
     from: i64,
@@ -281,7 +281,7 @@ pub struct ProgramSpan {
     pub to: i64,
 }
 
-/// The states, interrupts, requests and spans of a time, from which paths are computed.
+/// The states, interrupts, requests and spans of a time range, from which critical paths are computed.
 #[derive(Debug)]
 pub struct History {
     range: TimeRange,
@@ -350,7 +350,8 @@ impl History {
         self.left_out
     }
 
-    /// Returns a span of the name, and the number of all spans: with 1 the longest one, with 2 the next one and so on.
+    /// Returns the span that is number `number` by length, from 1 for the longest, and the number of all spans with
+    /// the name.
     #[must_use]
     pub fn longest(&self, number: usize) -> Option<(ProgramSpan, u64)> {
         let mut longest: Vec<_> = self.longest.iter().collect();
@@ -372,8 +373,8 @@ impl History {
         self.path_and_steps(world, thread, (from, to)).0
     }
 
-    /// Returns the critical path of a thread, as [`History::path`] does, and takes its steps from `left`. Returns `None`
-    /// if none are left, or if not all states were kept.
+    /// Returns the critical path of a thread, as [`History::path`] does, and subtracts its steps from `left`. Returns
+    /// `None` if too few steps are left, or if not all states were kept.
     #[must_use]
     pub fn path_within(
         &self,
@@ -403,7 +404,7 @@ impl History {
         (path.node(world, 0, (thread, true), PathPartKind::Whole, whole), path.steps)
     }
 
-    /// Reserves room for another state. Returns false, and drops everything, if there is none.
+    /// Reserves room for another state. If there is none, forgets all states and returns false.
     #[inline]
     fn has_room(&mut self) -> bool {
         if self.left_out == 0 && self.kept < self.kept_max {
@@ -651,7 +652,8 @@ impl CriticalPath<'_> {
         at
     }
 
-    /// Returns the part at `at` as a [`PathPart`]. `is_sure` says whether the trace is certain that it was waited for.
+    /// Returns the part at `at` as a [`PathPart`]. `is_sure`: true if it is certain that the waiting thread depended
+    /// on the part.
     fn node(
         &self,
         world: &World,

@@ -17,7 +17,7 @@ pub fn waits_since(world: &World, event: &Event<'_>, who: ThreadId) -> Option<i6
     (is_new && matches!(thread.state, State::Blocked(_))).then_some(thread.since)
 }
 
-/// A note on the latest wait of each thread.
+/// Notes of type `S` on the latest wait of each thread.
 #[derive(Debug)]
 pub struct Left<S>(HashMap<ThreadId, (S, i64)>);
 

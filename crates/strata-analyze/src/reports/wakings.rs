@@ -7,7 +7,7 @@ use strata_timeline::{Interval, ThreadId, Waker, World};
 
 use super::frames::{is_of_kernel, FrameId, Frames};
 
-/// Returns true for the events that say that a thread is woken. The first of them for a wait is of the waker.
+/// Returns whether an event reports that a thread is woken. The first such record for a wait is made by the waker.
 pub fn is_waking(name: &str) -> bool {
     let name = name.rsplit(':').next().unwrap_or(name);
     matches!(name, "sched_waking" | "sched_wakeup" | "sched_wakeup_new")
@@ -24,7 +24,8 @@ const ENTRIES: [&str; 8] = [
     "el1_irq",
     "el0_irq",
 ];
-/// Begins of the names of functions that run when a timer expires, a packet has come or a disk is done, each with what that is.
+/// Begins of the names of functions that run when a timer expires, a packet arrives or a disk is done, each with that
+/// cause.
 const CAUSES: [(&str, Waker); 6] = [
     ("hrtimer_", Waker::Timer),
     ("call_timer_fn", Waker::Timer),
@@ -34,8 +35,9 @@ const CAUSES: [(&str, Waker); 6] = [
     ("blk_done_softirq", Waker::Softirq(4)),
 ];
 
-/// Finds the interrupt in whose frames a stack ends; `names` are those of the stack, the outermost first. Returns the index of its first
-/// frame, and what it was. The frames in front of that are of what was interrupted, which woke nobody.
+/// Finds the interrupt in whose frames a stack ends; `names` are those of the stack, the outermost first. Returns the
+/// index of its first frame, and what it was. The frames before it belong to the interrupted code, which has woken no
+/// thread.
 pub fn interrupt_in<'n>(names: impl Iterator<Item = &'n str>) -> Option<(usize, Waker)> {
     let mut found = None;
     for (at, name) in names.enumerate() {
@@ -60,8 +62,8 @@ pub struct EndedWait<W> {
 }
 
 impl<W> EndedWait<W> {
-    /// Returns the frames of the waker alone, the outermost first, of the stack of the record that ended the wait. Takes over what that stack says
-    /// of an interrupt, unless records have said more.
+    /// Returns the frames of the waker alone, the outermost first, of the stack of the record that ended the wait. If
+    /// the stack shows an interrupt, that becomes the waker, unless records have shown it more exactly.
     pub fn of_waker<'s>(&mut self, frames: &Frames, stack: &'s [FrameId]) -> &'s [FrameId] {
         let Some((at, waker)) = interrupt_in(stack.iter().map(|frame| frames.name(*frame))) else {
             return stack;
@@ -73,7 +75,7 @@ impl<W> EndedWait<W> {
     }
 }
 
-/// Waits that have ended, each until the next one of its thread: only then it is known that no timeout has ended it.
+/// Waits that have ended. Each is kept until its thread's next wait, when it is certain that no timeout has ended it.
 #[derive(Debug)]
 pub struct EndedWaits<W> {
     waits: HashMap<ThreadId, EndedWait<W>>,
@@ -88,13 +90,13 @@ impl<W> Default for EndedWaits<W> {
 }
 
 impl<W> EndedWaits<W> {
-    /// Keeps a wait. Returns the one before of its thread.
+    /// Keeps a wait, and returns the previous wait of its thread.
     pub fn put(&mut self, thread: ThreadId, of: &Interval, what: W) -> Option<EndedWait<W>> {
         self.fresh.push(thread);
         self.waits.insert(thread, EndedWait { what, waker: of.waker, from: of.from })
     }
 
-    /// Returns the wait that a record has ended. To be called for each record, since what the next one ends is another wait.
+    /// Returns the wait that a record has ended. Call this for each record, since each ends another wait.
     pub fn ended_by(&mut self, world: &World, event: &Event<'_>) -> Option<&mut EndedWait<W>> {
         let mut fresh = std::mem::take(&mut self.fresh);
         let found = || {
@@ -132,7 +134,7 @@ impl<W> EndedWaits<W> {
         self.waits.contains_key(&thread)
     }
 
-    /// Returns all waits that are left.
+    /// Removes and returns all waits that are still kept.
     pub fn rest(&mut self) -> Vec<(ThreadId, EndedWait<W>)> {
         let mut rest: Vec<_> = std::mem::take(&mut self.waits).into_iter().collect();
         rest.sort_by_key(|(thread, _)| *thread);

@@ -21,16 +21,16 @@ use super::longest::{Longest, LongestLimit};
 use crate::debug_info::KernelFunctions;
 use crate::fast_hash::Mix;
 
-/// The most items that wait, and the most that are executed at one time. Of more that wait, those that have waited longest
-/// are given up: many are cancelled, which no record tells.
+/// The most work items that may be waiting at one time, and the most that may be executing. Beyond that, those that
+/// have waited longest are forgotten, since many are cancelled without a record.
 const ITEMS_MAX: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
-/// The most rows, some 1 KiB each. Beyond it, further threads are not told apart; beyond twice as many, nor are further
-/// functions.
+/// The most rows, each takes some 1 KiB. Beyond the limit, threads are not distinguished; beyond twice as many,
+/// functions are not distinguished either.
 const ROWS_MAX: usize = if cfg!(test) { 1 << 4 } else { 1 << 14 };
 /// The most functions and queues that have names.
 const NAMES_MAX: usize = 1 << 14;
 
-/// The unit that a row is about.
+/// The choice of what one row of the report stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A row has one function of one kind.
@@ -42,7 +42,7 @@ pub enum By {
     Thread,
 }
 
-/// The kind of work.
+/// The kind of work that the kernel has put off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WorkKind {
     /// An item of a workqueue.
@@ -78,7 +78,7 @@ pub struct Row {
     pub kind: Option<WorkKind>,
     /// The function, or its address; the softirq.
     pub function: String,
-    /// The workqueue, if all items were of one that is known.
+    /// The workqueue, if all items of the row were of one known queue.
     pub queue: Option<String>,
     /// The thread, if rows are by thread.
     pub label: Label,
@@ -87,7 +87,7 @@ pub struct Row {
     /// The times from queueing, from the time for which the timer was set, or from the raising of the softirq to the
     /// execution.
     pub late: Times,
-    /// The CPUs on which it was executed.
+    /// The CPUs on which the work was executed.
     pub cpus: BTreeSet<u32>,
 }
 
@@ -96,7 +96,7 @@ pub struct Row {
 pub struct Long {
     pub kind: WorkKind,
     pub function: String,
-    /// The thread that executed it, or was interrupted.
+    /// The thread that executed the work, or was interrupted by it.
     pub label: Option<Label>,
     pub cpu: u32,
     /// The begin \[ns since 1970\].
@@ -119,7 +119,7 @@ pub struct WorkReport {
     pub incomplete: u64,
 }
 
-/// The event record classes that the report is made of.
+/// The kinds of event records that the report uses.
 #[derive(Clone, Debug)]
 enum WorkEvent {
     Nothing,
@@ -145,7 +145,7 @@ enum WorkEvent {
 }
 
 impl WorkEvent {
-    /// Classifies a class of the kernel's. A program may give its own events the same names.
+    /// Determines the kind of records of a class. A program may give its own events the same names.
     fn of(event: &Event<'_>) -> WorkEvent {
         let known = match is_kernel(event.stream().trace().schema()) {
             true => WorkEvent::known(event.class()),
@@ -184,7 +184,7 @@ impl WorkEvent {
     }
 }
 
-/// Returns the name of an event as the kernel has it. LTTng writes `timer_hrtimer_start` for `hrtimer_start`.
+/// Returns the kernel's name of an event. LTTng writes `timer_hrtimer_start` for `hrtimer_start`.
 fn name_without_group(name: &str) -> &str {
     let name = kernel_name(name);
     name.strip_prefix("timer_").filter(|rest| rest.starts_with("hrtimer_")).unwrap_or(name)
@@ -200,9 +200,9 @@ struct Waits {
 
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
-    /// A work item in this queue.
+    /// It is a work item in this queue.
     In(Option<u32>),
-    /// A timer, until this time of its clock \[ns\].
+    /// It is a timer that expires at this time of its clock \[ns\].
     Until(i64),
 }
 
@@ -228,7 +228,7 @@ pub struct WorkCounter {
     functions: Option<KernelFunctions>,
     kinds: Vec<Option<WorkEvent>>,
     waits: HashMap<(u8, u64), Waits, Mix>,
-    /// Number of work items that were given up, as too many wait.
+    /// Number of work items that were given up, because too many were waiting.
     given_up: u64,
     running: HashMap<(u8, WorkKind, u64), Running, Mix>,
     /// Names of functions and queues, and their numbers.
@@ -241,7 +241,7 @@ pub struct WorkCounter {
     incomplete: u64,
 }
 
-/// What is kept of one of the longest: machine, kind, function, thread, CPU.
+/// The facts that are kept about one of the longest executions: machine, kind, function, thread, CPU.
 type WorkPlace = (u8, WorkKind, u32, Option<ThreadId>, u32);
 
 impl WorkCounter {
