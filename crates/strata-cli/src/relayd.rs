@@ -119,7 +119,7 @@ fn parse_address(text: &str) -> Result<Address, AddressProblem> {
     Address::parse_local(text)
 }
 
-/// Period of looks whether refused connections are to be reported that were only counted.
+/// Period of checking for counted refusals that are to be reported.
 const LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// Port of LTTng's live protocol.
@@ -249,7 +249,8 @@ pub fn run(flags: &RelaydFlags) -> Result<u8> {
     Ok(0)
 }
 
-/// Allows as many descriptors as this user may have: each trace of a recording holds some, and shells allow 1,024.
+/// Raises the limit on open files as far as this user may: each trace of a recording holds some, and shells allow
+/// 1,024.
 fn raise_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // What is allowed now suffices for some recorders.

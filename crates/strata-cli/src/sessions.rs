@@ -94,7 +94,7 @@ pub fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
     }
 }
 
-/// Returns the names of running and of killed sessions. What a killed one cannot use any more is removed.
+/// Returns the names of running and of killed sessions. Removes files that killed sessions cannot use any more.
 pub fn names_of(folder: &Folder) -> Result<Vec<String>> {
     folder.tidy();
     let mut names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
@@ -373,7 +373,7 @@ pub fn stand(
 /// Sessions that a command is for.
 enum Named<'n> {
     All,
-    /// Those whose names fit this pattern.
+    /// All sessions whose names match this pattern.
     Pattern(&'n str),
     /// The session of this name; without one the only session there is.
     One(Option<&'n str>),
@@ -473,13 +473,15 @@ fn start_one(flags: &StartFlags, folder: Folder, name: String) -> Result<u8> {
     Ok(done(&flags.answer, &name, facts, text))
 }
 
-/// Returns true if one kind of the plan's tracked processes has no member, so that nothing is recorded.
+/// Returns whether one of the plan's conditions on tracked processes excludes all of them, so that nothing is
+/// recorded.
 fn tracks_nobody(plan: &Map<String, Value>) -> bool {
     let tracked = plan.get("tracked").and_then(Value::as_object);
     tracked.into_iter().flatten().any(|(_, some)| some.as_array().is_some_and(Vec::is_empty))
 }
 
-/// Returns `. Its buffers hold 12 s at the present rate` and that time, once a flight recorder has recorded something.
+/// Returns a text such as `. Its buffers hold 12 s at the present rate`, and that time; `None` until the flight
+/// recorder has recorded something.
 fn history_text(folder: &Folder, name: &str) -> Option<(String, Value)> {
     let until = Instant::now() + HISTORY_WAIT;
     loop {

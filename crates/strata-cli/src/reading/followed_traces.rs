@@ -26,8 +26,8 @@ pub struct FollowedTraces {
 }
 
 impl FollowedTraces {
-    /// Connects to the relays, and waits until what their recordings have at first is here. Returns `None` if it was asked
-    /// to stop.
+    /// Connects to the relays, and waits until the present contents of their recordings are received. Returns `None`
+    /// if the user stopped the command.
     pub fn open(command: &str, traces: &TracesFlags, stop: &Stop) -> Result<Option<Self>> {
         let (mut paths, relays) = traces.paths_and_relays()?;
         let mut remote = Vec::new();
@@ -55,8 +55,8 @@ impl FollowedTraces {
         Ok(Some(FollowedTraces { paths, remote }))
     }
 
-    /// Opens the traces. Waits for those of a recording that has just begun. Returns `None` if it was asked to stop, or
-    /// `is_closed` returns true.
+    /// Opens the traces. Waits for those of a recording that has just begun. Returns `None` if the user stopped the
+    /// command, or `is_closed` returns true.
     pub fn follow(
         &self,
         selection: &SelectionFlags,
@@ -80,7 +80,7 @@ impl FollowedTraces {
         }
     }
 
-    /// Looks at what is new. Returns an error if a recording at a relay cannot be followed any further.
+    /// Reads the new data of the traces. Returns an error if a recording at a relay cannot be followed any further.
     pub fn look(&self, follow: &mut Follow) -> Result<()> {
         self.check()?;
         // Before the files are looked at: what the copy has by then is at least that.

@@ -16,7 +16,8 @@ use strata_session::stop::latest_signal;
 use crate::stderr;
 use crate::units::{clean, count};
 
-/// The traces that were made, until [`remove_all`], each with the process that removes it if this one is killed.
+/// The traces that were made from files of other tracers, until [`remove_all`]; each with the process that removes
+/// it if this process is killed.
 static COPIES: Mutex<Vec<(PrivateCopy, Option<Child>)>> = Mutex::new(Vec::new());
 
 /// A shell's script: waits until nobody has the other end of the pipe, and removes a folder.
@@ -72,7 +73,7 @@ pub fn readable(path: PathBuf) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes all traces that were made.
+/// Removes all traces that were made from files of other tracers.
 pub fn remove_all() {
     let copies = std::mem::take(&mut *COPIES.lock().unwrap_or_else(PoisonError::into_inner));
     for (copy, remover) in copies {
@@ -96,7 +97,8 @@ fn remover(folder: &Path) -> Option<Child> {
     shell.process_group(0).spawn().ok()
 }
 
-/// Returns a UUID that is the same for the same file, so that what is kept of a trace stays of use.
+/// Returns a UUID that is the same for the same file, so that data that were stored about the trace can be used
+/// again.
 fn uuid_of(path: &Path) -> Result<Uuid> {
     let about = path.metadata().with_context(|| path.display().to_string())?;
     let words = [about.dev(), about.ino(), about.len(), about.mtime() as u64];
@@ -117,7 +119,7 @@ fn uuid_of(path: &Path) -> Result<Uuid> {
     Ok(Uuid(uuid))
 }
 
-/// Returns the functions of the kernel that runs here, if the file is of it.
+/// Returns the functions of the kernel that runs here, if the file was recorded in this boot of it.
 fn own_kernel_symbols(imported: &Imported) -> Option<Vec<u8>> {
     imported.kernel_symbol.as_ref()?;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;

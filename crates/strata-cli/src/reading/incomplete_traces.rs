@@ -68,7 +68,7 @@ fn of(ends: &[FolderEnd]) -> Vec<Message> {
     groups.iter().map(|(kind, group)| kind.message(group)).collect()
 }
 
-/// Problem of a folder's recording.
+/// The problem of a recording, according to its end mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum EndingKind {
     Running,
@@ -99,7 +99,8 @@ fn kinds(end: &FolderEnd) -> impl Iterator<Item = EndingKind> {
     how.into_iter().chain(end.missing.map(|_| EndingKind::Missing))
 }
 
-/// Returns true if the problem of a whole recording is not also that of one of its traces, as is usual.
+/// Returns whether the problem of a whole recording is reported by none of its traces. Usually one of them has the
+/// same problem.
 fn is_news(recording: &FolderEnd, kind: &EndingKind, ends: &[FolderEnd]) -> bool {
     let mut of_traces = ends
         .iter()

@@ -43,7 +43,7 @@ const LOG_SHOWN: u64 = 64 << 10;
 /// State of a session that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// The session answers requests.
+    /// The session exists and answers requests.
     IsThere,
     /// The session records.
     Records,

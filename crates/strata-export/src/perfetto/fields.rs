@@ -73,8 +73,8 @@ struct ToldFrames {
     depth: usize,
 }
 
-/// Writes the name of an annotation: by its number, or as text if it has none. A number is not given here, where only the
-/// share that writes the block would give it.
+/// Writes the name of an annotation: by its number, or as text if it has none. No new number is assigned here, since
+/// only the share that writes the block would know it.
 #[inline]
 fn put_name(out: &mut Lines, number: Option<u64>, name: &str) {
     match number {
@@ -138,7 +138,7 @@ impl<'w, W: Write> Annotations<'w, W> {
         self.shared = shared;
     }
 
-    /// Ends the writing apart, and puts these fields into one annotation of this name.
+    /// Puts the fields that were written to the separate buffer into one annotation of this name.
     #[inline]
     pub(super) fn wrap(&mut self, name: &str) {
         self.shared = &[];

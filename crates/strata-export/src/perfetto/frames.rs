@@ -29,8 +29,8 @@ pub(super) fn text_of(frame: &StackFrame) -> String {
     text
 }
 
-/// Texts with numbers. Shares that take turns in writing one sequence use different numbers, since no share knows the
-/// texts of the others.
+/// A table of numbered texts. Shares of the work that write one sequence in turns use different numbers, since no
+/// share knows the texts of the others.
 #[derive(Debug)]
 pub(super) struct InternedTexts {
     numbers: HashMap<Box<str>, u64>,

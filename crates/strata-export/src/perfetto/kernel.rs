@@ -115,8 +115,8 @@ impl Kernel {
         }
     }
 
-    /// Writes the message. `id` converts a thread's number to the exported one. Returns false if the record lacks a
-    /// field.
+    /// Writes the message. `id`: function that converts a thread's number to the exported one. Returns false if the
+    /// record lacks a field.
     #[inline]
     pub(super) fn put(&self, event: &Event<'_>, id: impl Fn(i64) -> i32, out: &mut Lines) -> bool {
         self.try_put(event, id, out).is_some_and(|message| {

@@ -81,7 +81,7 @@ pub struct Summary {
     pub ends: u64,
     /// The number of ends whose begin is not in the trace. They are exported as instants.
     pub ends_without_begin: u64,
-    /// The number of these that never have a begin: a child returns from the fork() that its parent called, and a
+    /// The number of unpaired ends that never have a begin, since a child returns from its parent's fork(), and a
     /// program from the execve() of the program before it.
     pub ends_of_births: u64,
     /// The number of records of scheduling and interrupts.
@@ -94,18 +94,18 @@ pub struct Summary {
     pub unfinished: u64,
     /// The number of begins of calls that never return: exit() and exit_group().
     pub exits: u64,
-    /// The number of times from which it is unknown which thread has a CPU. The CPU is shown as unknown up to the next
-    /// record that says it.
+    /// The number of times from which it is unknown which thread has a CPU. The CPU is shown as unknown until the
+    /// next record that shows its thread.
     pub unknown: u64,
     /// The number of switches without a record that were inserted for these times.
     pub unknown_switches: u64,
-    /// The number of begins beyond the limit on open slices. They are exported as instants, and also counted there.
+    /// The number of begins beyond the limit on open slices. These begins are exported and counted as instants.
     pub too_many_open: u64,
     /// The number of exported values of counters.
     pub counters: u64,
     /// The number of times that a counter was refused because there were too many.
     pub counters_left_out: u64,
-    /// The number of event records that the tracer discarded, as far as it says.
+    /// The number of event records that the tracer discarded, as far as the traces count them.
     pub discarded: u64,
     /// The offset that was added to all times because the traces begin before 1970 \[ns\].
     pub shift: Option<u64>,
@@ -125,7 +125,7 @@ pub struct Summary {
 /// A pair whose slices were matched by thread, although a field of both ends suggests other matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
-    /// The rule that would match them by that field: `BEGIN=END:KEYFIELD`.
+    /// The rule that would pair the events by the field that seems to be an id: `BEGIN=END:KEYFIELD`.
     pub rule: String,
     /// The number of slices with both ends.
     pub slices: u64,
@@ -138,7 +138,7 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// Returns true if there are more unpaired ends than a recording cuts off at its begin and end.
+    /// Returns whether there are more unpaired ends than the begin and end of a recording explain.
     fn is_one(&self) -> bool {
         let both = self.ends_alone.min(self.begins_alone);
         // A thread that was cut at both ends has one of each.

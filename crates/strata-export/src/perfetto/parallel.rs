@@ -59,8 +59,8 @@ impl Write for ShareSink {
 /// The writer's ends of a share's channels: the chunks, and their way back.
 type ShareEnd = (Receiver<Option<Vec<u8>>>, Sender<Vec<u8>>);
 
-/// Exports with `shares` threads. Each calls `export` with its share and its output, and gets the counts. Returns
-/// `None` if any of them was stopped.
+/// Exports with `shares` threads. Each thread calls `export` with its share and its output, and returns its
+/// counts. Returns `None` if any thread was stopped.
 ///
 /// # Errors
 /// Returns an error if `out` cannot be written, if `export` fails, or if the shares have different results.

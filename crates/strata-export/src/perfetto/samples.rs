@@ -28,7 +28,7 @@ const UNKNOWN: &[u8] = b"[unknown]";
 const MODE_KERNEL: i32 = 1;
 const MODE_USER: i32 = 2;
 
-/// Values with numbers, in the order in which they were added.
+/// Values that are numbered in the order in which they were added.
 #[derive(Debug)]
 struct NumberedSet<T>(HashMap<T, u64>);
 
@@ -76,7 +76,7 @@ pub(super) struct Samples {
     classes: Vec<Option<bool>>,
 }
 
-/// A sample, the names that are new in it, and the flags of its packet.
+/// An encoded sample: the sample, the names that occur first in it, and the flags of its packet.
 pub(super) type EncodedSample = (PerfSample, InternedData, u32);
 
 impl Samples {
@@ -119,8 +119,8 @@ impl Samples {
         self.classes.get_mut(index).is_some_and(|slot| *slot.get_or_insert_with(is_one))
     }
 
-    /// Makes a sample of a record that was passed to [`Samples::learn`]; `None` if it has no call stack. `is_muted`
-    /// says that another share writes the sample.
+    /// Makes a sample of a record that was passed to [`Samples::learn`]; `None` if it has no call stack.
+    /// `is_muted`: true if another share of the work writes the sample.
     pub(super) fn make(
         &mut self,
         event: &Event<'_>,

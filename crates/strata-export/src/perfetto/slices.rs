@@ -33,8 +33,8 @@ struct OpenSlice {
 pub(super) struct PairMatch {
     /// The hash of the field that should have the same value at both ends.
     pub check: Option<u64>,
-    /// The address of the slice's object, or the number of a system call. A begin and an end that both have one belong
-    /// together only if it is the same.
+    /// The address of the slice's object, or the number of a system call. A begin and an end that both have such a
+    /// value belong together only if both values are equal.
     pub address: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct PairMatch {
 pub(super) struct Begin {
     /// The number of slices that must be closed first, since their end is not in the trace.
     pub closed: usize,
-    /// True if the slice begins, false if there are too many.
+    /// True if the slice was begun; false if too many slices are open.
     pub begun: bool,
 }
 

@@ -9,8 +9,8 @@ use super::slices::OpenSlices;
 use super::writer::PacketWriter;
 use strata_analyze::fast_hash::Mix;
 
-/// The most places that are known at one time; some 100 bytes each. Beyond it, places without open slices are
-/// forgotten.
+/// The most places (threads, CPUs and the like) that have tracks at one time; each takes some 100 bytes.
+/// Beyond the limit, places without open slices are forgotten.
 const PLACES_MAX: usize = 1 << 17;
 /// The number of refused places after which the known ones are searched again for some to forget.
 const SWEEP_INTERVAL: usize = 1 << 14;
@@ -33,8 +33,7 @@ pub(super) type MachineNumber = u8;
 pub(super) enum TrackPlace {
     /// A thread of a process; ids are above 0.
     Thread { machine: MachineNumber, pid: i32, tid: i32 },
-    /// A thread of a process in another PID namespace. Its ids are those of that namespace, and stand for no other
-    /// thread.
+    /// A thread of a process in another PID namespace. Its ids are valid only in that namespace.
     Inner { machine: MachineNumber, pid: i32, tid: i32 },
     /// A process, if the thread is not known.
     Process { machine: MachineNumber, pid: i32 },
@@ -94,7 +93,7 @@ pub(super) struct Tracks {
     machines: Vec<String>,
     cpus: HashMap<(MachineNumber, u32), u32>,
     streams: Vec<String>,
-    /// The number of places for which there was no room since the last search.
+    /// The number of places that were refused since places without open slices were last searched.
     refused: usize,
     /// The number of times that places were forgotten.
     sweeps: u64,
@@ -138,8 +137,8 @@ impl Tracks {
         Some(next)
     }
 
-    /// Makes sure that a place has a track, with this name if it is known. Returns the place, or that of the stream if
-    /// there are too many places.
+    /// Makes sure that a place has a track in the output, with this name if the name is known. Returns the place, or
+    /// that of the stream if there are too many places.
     pub(super) fn describe<W: Write>(
         &mut self,
         writer: &mut PacketWriter<W>,

@@ -124,7 +124,7 @@ pub(super) struct PacketWriter<W> {
     annotations: InternedNames,
     texts: InternedTexts,
     begun: bool,
-    /// True while the packets are those of another share's block, and are not written.
+    /// True while packets are discarded, because another share of the work writes this block.
     is_muted: bool,
     bytes: u64,
 }
@@ -168,13 +168,13 @@ impl<W: Write> PacketWriter<W> {
         Ok(())
     }
 
-    /// Returns true while the packets are those of another share's block, and are not written.
+    /// Returns whether packets are discarded, because another share of the work writes this block.
     #[inline]
     pub(super) fn is_muted(&self) -> bool {
         self.is_muted
     }
 
-    /// Ends a block. `is_muted` says that another share writes the next one.
+    /// Ends a block. `is_muted`: true if another share of the work writes the next block.
     pub(super) fn end_block(&mut self, is_muted: bool) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_muted, is_muted) {
             if self.has_fresh() {
@@ -403,7 +403,7 @@ impl<W: Write> PacketWriter<W> {
         self.hand_over(CHUNK)
     }
 
-    /// Writes the buffer to the output if it has at least `least` bytes.
+    /// Writes the collected packets to the output if they have at least `least` bytes.
     #[inline]
     fn hand_over(&mut self, least: usize) -> io::Result<()> {
         if self.buffer.len() < least {

@@ -32,7 +32,7 @@ struct TableRows {
     root: u32,
     /// The cell with the row's number; rows of other tables are numbered from 1.
     key: Option<usize>,
-    /// Whether a column may be null, and whether SQLite makes integers of real numbers in it.
+    /// For each column, whether it may be null, and whether SQLite stores real numbers in it as integers.
     columns: Vec<(bool, bool)>,
     indexes: Vec<TableIndex>,
 }
@@ -159,7 +159,8 @@ impl AppendedRows {
         })
     }
 
-    /// Appends the rows of a batch, but for those that `taker` takes. Adds the statements that change all rows to `changes`.
+    /// Appends the rows of a batch, except those that `taker` takes. Adds the statements that change all rows to
+    /// `changes`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or `taker` has failed.
@@ -214,7 +215,7 @@ impl AppendedRows {
         Ok(())
     }
 
-    /// Writes what is not written yet, and the indexes. Returns the names of indexes that SQLite must sort.
+    /// Writes the remaining rows, and the indexes. Returns the names of indexes that SQLite must sort.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or [`io::ErrorKind::Interrupted`] if it was stopped.

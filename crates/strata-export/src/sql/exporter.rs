@@ -141,12 +141,13 @@ impl<'r> Exporter<'r> {
         Ok(exporter)
     }
 
-    /// Collects who made each record, for [`finish_with_facts`](Self::finish_with_facts). All records of the traces must be passed.
+    /// Begins to collect the threads that made records, for [`finish_with_facts`](Self::finish_with_facts). All
+    /// records of the traces must be passed.
     pub fn collect_facts(&mut self) {
         self.rows.facts = Some(FactCollector::new(self.reader));
     }
 
-    /// Takes the next event record. `selected` says whether it is to be a row.
+    /// Takes the next event record. `selected`: true if the record is to be a row.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.

@@ -154,7 +154,7 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Writes a switch for which there is no record.
+    /// Writes a switch that is not recorded, but follows from other records.
     fn switches(
         &mut self,
         cpu: u32,

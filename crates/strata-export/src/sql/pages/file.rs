@@ -18,13 +18,14 @@ const PAGES_AT_ONCE: usize = 64;
 
 /// The first bytes of each database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// The bytes of the first page that describe the file, and what is where in them.
+/// The size of the header in the first page, which describes the file \[byte\].
 const HEADER: usize = 100;
 const PAGE_SIZE_AT: usize = 16;
 const RESERVED_AT: usize = 20;
 const PAGE_COUNT_AT: usize = 28;
 
-/// A database to which pages are appended. Nobody else has it open, and until it is finished, nobody can open it.
+/// A database to which pages are appended. No other process has the file open, and it is no valid database until it
+/// is finished.
 #[derive(Debug)]
 pub(in crate::sql) struct PageFile {
     file: File,
@@ -35,7 +36,7 @@ pub(in crate::sql) struct PageFile {
     first: u32,
 }
 
-/// Returns the number behind another one.
+/// Returns the next page number after `number` that a b-tree may use.
 fn after(number: u32) -> u32 {
     match number + 1 {
         LOCK_PAGE => LOCK_PAGE + 1,
@@ -128,7 +129,7 @@ impl PageFile {
         Ok(())
     }
 
-    /// Writes what is not written yet, and the number of pages.
+    /// Writes the remaining pages, and the number of pages.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -140,7 +141,7 @@ impl PageFile {
         self.file.write_all_at(MAGIC, 0)
     }
 
-    /// Leaves all pages up to the one with the locks empty, but for some before it.
+    /// Leaves all pages up to the one with SQLite's locks empty, except the `before` pages before it.
     #[cfg(test)]
     pub(in crate::sql) fn skip_to_locks(&mut self, before: u32) {
         self.next = LOCK_PAGE - before;

@@ -24,7 +24,7 @@ use crate::sql::batch::SqlCell;
 const GROUPS_MAX: usize = 2048;
 /// The size of a group's entries above which they go to the temporary file \[byte\].
 const CHUNK_BYTES: usize = if cfg!(test) { 64 } else { 8 << 10 };
-/// About the most memory for entries of one index: with many groups, each has less than [`CHUNK_BYTES`] of it \[byte\].
+/// The approximate limit on memory for entries of one index, over all groups \[byte\].
 const MEMORY_BYTES: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 /// The number of entries after which `stopped` is called again.
 const LOOK_INTERVAL: u64 = 1 << 16;

@@ -46,7 +46,7 @@ impl IndexTree {
         }
     }
 
-    /// Writes the full leaf, whose last entry goes up, and begins another one.
+    /// Writes the full leaf and begins another one. The last entry of the full leaf moves to the page above.
     #[cold]
     fn next_leaf(&mut self, file: &mut PageFile, local: &[u8]) -> io::Result<()> {
         let mut between = self.leaf.pop();
@@ -73,7 +73,7 @@ impl IndexTree {
         Ok(())
     }
 
-    /// Writes what is not written yet. The highest page replaces the page `root`.
+    /// Writes the remaining pages. The highest page of the tree replaces the page `root`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
