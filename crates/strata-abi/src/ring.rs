@@ -89,8 +89,8 @@ pub struct Stream {
     pub last_timestamp: AtomicU64,
     /// [`BY_POSITION`]: where records of the open sub-buffer must end, or less.
     pub limit: AtomicU64,
-    /// [`BY_POSITION`]: distance from a write position to its place in memory after stream 0, valid while `limit` is
-    /// \[byte\].
+    /// [`BY_POSITION`]: what is added to a write position of the open sub-buffer to get its place, as an offset from
+    /// the memory of stream 0 \[byte\].
     pub frame: AtomicU64,
     /// Fills the cache line.
     pub reserved0: [u64; 2],

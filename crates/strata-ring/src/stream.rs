@@ -69,7 +69,7 @@ pub struct Info {
     pub records: Option<u64>,
     /// Number of records that the stream had discarded, since its creation, when the packet was closed.
     pub discarded: u64,
-    /// Upper bound of the bytes after the content that were reserved and never committed \[byte\].
+    /// Upper bound of the bytes that producers reserved behind the content and never committed \[byte\].
     pub unpublished_bytes: u64,
 }
 

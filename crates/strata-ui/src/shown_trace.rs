@@ -22,7 +22,8 @@ use crate::readers::Readers;
 use crate::server::request_guard::Token;
 use crate::tile_cache::TileCache;
 
-/// The least records of a trace whose model is kept: fewer are read as soon as the page is there.
+/// The number of records from which on a trace's model is stored in the cache. With fewer records, reading the trace
+/// again takes no longer than loading the page.
 const KEPT_RECORDS: u64 = 100_000;
 /// File in the folder of a recording at a relay.
 const RELAY_FILE: &str = ".strata-relay";

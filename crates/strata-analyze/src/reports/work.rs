@@ -231,7 +231,7 @@ pub struct WorkCounter {
     /// Number of work items that were given up, because too many were waiting.
     given_up: u64,
     running: HashMap<(u8, WorkKind, u64), Running, Mix>,
-    /// Names of functions and queues, and their numbers.
+    /// Names of functions and queues. Their indexes are the numbers in the other tables.
     names: Vec<String>,
     numbers: HashMap<(u8, u64), u32>,
     queues: HashMap<Vec<u8>, u32>,

@@ -17,7 +17,8 @@ const RATE_NS: u64 = 100_000_000;
 /// The greatest difference between the rate of the host's counter over a short time and its average [parts per
 /// million].
 const RATE_PPM: u128 = 1000;
-/// The greatest age at which the guest's pair of counter and clock is used \[ns\].
+/// The greatest age of a guest's [`CounterPair`] (its counter and its clock, read together) with which an offset is
+/// computed \[ns\].
 const OLD_NS: u128 = 10_000_000_000;
 
 /// Computes the exact clock offset of one guest.

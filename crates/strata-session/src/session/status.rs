@@ -159,7 +159,7 @@ pub struct ChannelStatus {
     pub channel: String,
     /// True if the channel is enabled.
     pub enabled: bool,
-    /// True if the channel has a layer; false if it is only in the plan.
+    /// True if the channel's buffers exist; false if the channel is only in the session's plan.
     pub is_made: bool,
     /// The loss mode, `discard` or `overwrite`.
     pub loss: &'static str,

@@ -218,7 +218,7 @@ STRATA_INLINE int strata_local_cas(uint64_t *p, uint64_t *expected, uint64_t des
 	return done;
 }
 
-/* On x86 a store never passes an earlier one. */
+/* The same as strata_local_cas(): on x86 every store is a release. */
 STRATA_INLINE int strata_local_cas_release(uint64_t *p, uint64_t *expected, uint64_t desired)
 {
 	return strata_local_cas(p, expected, desired);

@@ -28,7 +28,7 @@ const DELETED: &[u8] = b" (deleted)";
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LoadedFile {
     pub(crate) pid: u32,
-    /// The kernel's link to the file.
+    /// The link below `/proc/PID/map_files` by which the file can be opened, even if it was deleted.
     pub(crate) path: PathBuf,
 }
 

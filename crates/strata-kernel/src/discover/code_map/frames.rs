@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The most entries of a table that are read, of any kind: a browser has some 1 million.
+/// The most entries of one table that are read; the table of a browser has some 1 million.
 const ENTRIES_MAX: usize = 4 << 20;
 /// The most kinds of entries (CIEs) that are read: linkers write some hundreds.
 const KINDS_MAX: usize = 64 << 10;
