@@ -133,8 +133,12 @@ impl Engine {
         self.sleeps_since_begin(spot, id, reason);
     }
 
-    /// Makes a thread blocked from before the first record on, if no other record has named it so far.
+    /// Makes a thread blocked from before the first record on, if no other record has named it so far, and none was discarded
+    /// that could have.
     pub(super) fn sleeps_since_begin(&mut self, spot: &Spot, id: ThreadId, reason: Reason) {
+        if self.machines.get(usize::from(spot.machine)).is_some_and(|of| of.gap() > 0) {
+            return;
+        }
         let begin = self.world.begin.unwrap_or(spot.time);
         let Some(thread) = self.world.threads.get_mut(id) else { return };
         let is_first = thread.state == State::Unknown && thread.since <= begin && !thread.is_seen;

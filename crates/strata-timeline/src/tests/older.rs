@@ -60,6 +60,7 @@ fn dump_says_nothing_of_a_thread_that_has_done_something_before_it() {
     assert!(!of(&|machine| _ = machine.enter(20, 1, 5, "write", Object::None)));
     assert!(!of(&|machine| _ = machine.fork(20, 9, 5, 5)));
     // Records were discarded: it may have done anything.
+    assert!(!of(&|machine| machine.engine.gap(0, Some(1), 30)));
     assert!(!of(&|machine| {
         machine.waking(20, 0, 9, 5);
         machine.engine.gap(0, None, 30);
@@ -83,5 +84,15 @@ fn thread_that_is_woken_first_was_asleep_before() {
     machine.enter(10, 0, 9, "write", Object::None).waking(100, 0, 9, 5);
     machine.switch(120, 1, 0, 0, 5).leave(200, 0, 9, "write", 1);
     let wanted = ["blocked - by 9 10..100", "runnable 100..120", "running on 1 120..200"];
+    assert_eq!(machine.finish().of(5), wanted);
+}
+
+#[test]
+fn thread_that_is_woken_first_may_have_run_where_records_were_discarded() {
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 9, "write", Object::None);
+    machine.engine.gap(0, Some(1), 30);
+    machine.waking(100, 0, 9, 5).switch(120, 1, 0, 0, 5).leave(200, 0, 9, "write", 1);
+    let wanted = ["unknown 10..100", "runnable 100..120", "running on 1 120..200"];
     assert_eq!(machine.finish().of(5), wanted);
 }
