@@ -674,14 +674,6 @@ impl Registry {
         generations.find(|generation| self.generations.contains(*generation))
     }
 
-    /// Returns why a process could not create the session that it was invited to create; `None` if nothing failed.
-    fn not_enabled(&self, application: &Application) -> Option<Error> {
-        application.failed_sessions().into_iter().find_map(|(generation, code)| {
-            let pid = application.pid();
-            self.generations.contains(generation).then_some(Error::NoBuffers { pid, code })
-        })
-    }
-
     /// Notes a process that this user may not examine. It is unknown whether that process belongs to the recording.
     fn hide(&self, pid: u32, reason: String) {
         lock(&self.found.hidden).add_first(NotReached { pid, name: String::new(), reason });
@@ -708,13 +700,19 @@ impl Registry {
         ours: bool,
         since: Option<Instant>,
     ) {
-        let inherited = self.inherited(application);
+        let (inode, inherited) = (application.inode(), self.inherited(application));
         // The process has reported why it has no session. Its further events can still be recorded.
-        let told = self.not_enabled(application);
+        let failed = self.failed(application);
+        let claimed = inherited.or(failed.as_ref().map(|(generation, _)| *generation));
+        let is_stranger = self.is_stranger(application, claimed, ours);
+        if is_stranger && inherited.is_none() {
+            self.strangers.insert(inode);
+            return;
+        }
+        let told = failed.map(|(_, error)| error);
         if let (None, Some(error)) = (inherited, &told) {
             self.unreached(error);
         }
-        let is_stranger = self.is_stranger(application, inherited, ours);
         let is_ours = ours || told.is_some();
         let is_tracked = self.is_tracked(application);
         // A later search finds the process again, should it be tracked then.

@@ -129,6 +129,14 @@ impl Registry {
             && !is_fork_of_ours()
     }
 
+    /// Returns the session that a process was invited to create and could not, and why; `None` if nothing failed.
+    pub(super) fn failed(&self, application: &Application) -> Option<(u64, Error)> {
+        application.failed_sessions().into_iter().find_map(|(generation, code)| {
+            let error = Error::NoBuffers { pid: application.pid(), code };
+            self.generations.contains(generation).then_some((generation, error))
+        })
+    }
+
     /// Removes a session from a process that does not belong to this recording.
     pub(super) fn decline(&mut self, session: AppSession) {
         self.strangers.insert(session.application().inode());

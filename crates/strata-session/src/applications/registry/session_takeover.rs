@@ -78,7 +78,7 @@ impl Registry {
                 Err(error) => self.unreached(&error),
             }
         }
-        if let (true, Some(error)) = (generations.is_empty(), self.not_enabled(application)) {
+        if let (true, Some((_, error))) = (generations.is_empty(), self.failed(application)) {
             return Err(error);
         }
         let budget = Arc::clone(self.shared.memory());

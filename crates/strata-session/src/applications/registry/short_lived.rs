@@ -156,7 +156,7 @@ impl Registry {
             && (self.ready_ns..end).contains(&begun)
             && !self.spec.rules.is_none()
             && !application.is_alive()
-            && self.not_enabled(application).is_none()
+            && self.failed(application).is_none()
             && application.is_selected_by(&self.spec.rules).unwrap_or(true)
     }
 }
