@@ -26,7 +26,7 @@ import { Drawer } from "./panels";
 import { SideName } from "./parts";
 import { fits, isUnknown, type Row, rowAt } from "./track_rows";
 import { PairApi, sideOf } from "./trace_pair";
-import type { Api, Meta } from "./api";
+import type { Api, Meta, Slice } from "./api";
 import { Drag, turnOf } from "./pointer";
 import { SavedApi } from "./saved_page";
 import { longTime } from "./folds";
@@ -90,6 +90,8 @@ function Page({ api }: { api: Api }) {
 	const rowNames = useRef<HTMLElement>(null);
 	const searchBox = useRef<HTMLInputElement>(null);
 	const drag = useRef<Drag | undefined>(undefined);
+	/** What the last click in the tracks has asked for. */
+	const hit = useRef<Promise<Slice | undefined> | undefined>(undefined);
 	const overviewDrag = useRef<{ x: number; time: number } | undefined>(undefined);
 	const [pointer, setPointer] = useState<{ x: number; y: number } | undefined>(undefined);
 	const [overviewAt, setOverviewAt] = useState<number | undefined>(undefined);
@@ -404,7 +406,7 @@ function Page({ api }: { api: Api }) {
 	const up = (event: PointerEvent) => {
 		const { x, y } = where(event);
 		const of = drag.current;
-		drag.current = undefined;
+		drag.current = hit.current = undefined;
 		if (!of || of.isPan) {
 			return;
 		}
@@ -416,7 +418,7 @@ function Page({ api }: { api: Api }) {
 		const { row, band, tile, n, time } = itemUnder(x, y);
 		if (band && tile && n >= 0) {
 			const at = Math.min(Math.max(time, tile.from[n] ?? time), Math.max((tile.to[n] ?? time) - 1, tile.from[n] ?? time));
-			void state.choose(band.track.id, at + state.shiftOf(row?.side));
+			hit.current = state.choose(band.track.id, at + state.shiftOf(row?.side));
 		}
 	};
 
@@ -440,12 +442,8 @@ function Page({ api }: { api: Api }) {
 		return isAny;
 	};
 
-	const twice = () => {
-		if (state.slice) {
-			state.selection = undefined;
-			state.fit();
-		}
-	};
+	/** The second click of the two has asked for a slice already, unless there was none. */
+	const twice = () => void state.fitChosen(hit.current);
 
 	const overviewTime = (event: PointerEvent) => {
 		const box = overview.current?.getBoundingClientRect();

@@ -667,13 +667,16 @@ export class State {
 
 	// ---- what is looked at ----
 
-	async choose(track: number, time: number): Promise<void> {
+	/** Looks at the slice of a track at a time, and returns it; undefined: there is none, or another one was chosen by then. */
+	async choose(track: number, time: number): Promise<Slice | undefined> {
 		const of = ++this.choices;
+		let found: Slice | undefined;
 		try {
 			const slice = await this.questions.counted(this.api.slice(track, time));
 			if (of !== this.choices) {
-				return;
+				return undefined;
 			}
+			found = slice;
 			const isSame = this.slice?.track === slice.track && this.slice.from === slice.from;
 			this.slice = slice;
 			if (!isSame) {
@@ -686,6 +689,16 @@ export class State {
 			this.fail(error);
 		}
 		this.changed();
+		return found;
+	}
+
+	/** Shows a slice as wide as the window, once the answer says which one it is. Without one, the range stays. */
+	async fitChosen(answer: Promise<Slice | undefined> | undefined): Promise<void> {
+		const slice = await answer;
+		if (slice && slice === this.slice) {
+			this.selection = undefined;
+			this.fit();
+		}
 	}
 
 	/** Draws the critical path of the slice that is looked at, or takes it away. */

@@ -341,3 +341,22 @@ test("the page is not ready until what was asked for is here", async () => {
 	await counted(() => state.find("one"), "one of 0", lines(5));
 	await counted(() => state.runReport("summary"), "summary of 0 from 0", "text");
 });
+
+test("a double click shows the slice that it hit, however late the answer is, and none shows nothing else", async () => {
+	const { api, state } = pair();
+	const slice = (track: number, from: number) => ({ track, from, to: from + 10 });
+	void state.choose(1, 105);
+	await api.answer("slice 1", slice(1, 100));
+	// Both clicks ask, and the answer to the first one is late as well.
+	void state.choose(2, 505);
+	void state.fitChosen(state.choose(2, 505));
+	await settled();
+	assert.deepEqual(state.range, { from: 0, to: 1000 }, "not the slice that was looked at before");
+	await api.answer("slice 2", slice(2, 500));
+	assert.deepEqual(state.range, { from: 0, to: 1000 }, "the first answer is of no interest");
+	await api.answer("slice 2", slice(2, 500));
+	assert.deepEqual(state.range, { from: 497.5, to: 512.5 });
+	void state.fitChosen(undefined);
+	await settled();
+	assert.deepEqual(state.range, { from: 497.5, to: 512.5 }, "where there is no slice, nothing is shown");
+});
