@@ -473,6 +473,16 @@ async function controls() {
 	await page.waitForFunction((top) => document.querySelector(".name").getBoundingClientRect().top !== top, unscrolled);
 	await page.mouse.wheel(0, -60);
 	await page.waitForFunction((top) => document.querySelector(".name").getBoundingClientRect().top === top, unscrolled);
+	// Rows that the panel has covered have their names again, whatever closes it, and no pointer moves.
+	const uncovered = await rows();
+	const reports = page.getByRole("button", { name: "Reports", exact: true });
+	for (const close of [page.locator(".close"), reports]) {
+		await step(() => reports.press("Enter"));
+		await page.waitForFunction((most) => document.querySelectorAll(".name .label").length < most, uncovered.length);
+		await step(() => close.press("Enter"));
+		await page.waitForFunction((most) => document.querySelectorAll(".name .label").length === most, uncovered.length);
+		assert.deepEqual(await rows(), uncovered);
+	}
 
 	// ---- all of it fits, and has a name ----
 	for (const width of [700, 1280, 3840]) {

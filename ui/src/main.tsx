@@ -150,7 +150,9 @@ function Page({ api }: { api: Api }) {
 		const three = context(tracks.current);
 		if (three && state.meta) {
 			if (state.height !== three[2]) {
+				// Which rows have a name to be shown follows from it.
 				state.height = three[2];
+				state.scrollTo(state.scroll);
 			}
 			drawing.rows(three[0], picture, three[1], three[2]);
 			state.tiles.fetch();
