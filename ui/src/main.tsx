@@ -99,7 +99,11 @@ function Page({ api }: { api: Api }) {
 	useEffect(() => {
 		void state.begin();
 		const redraw = () => setTick((tick) => tick + 1);
+		const calm = () => state.calm();
 		window.addEventListener("resize", redraw);
+		// Before what the action itself has to say.
+		window.addEventListener("pointerdown", calm, true);
+		window.addEventListener("keydown", calm, true);
 		const poll = setInterval(() => {
 			if (state.meta && !state.meta.done) {
 				redraw();
@@ -107,6 +111,8 @@ function Page({ api }: { api: Api }) {
 		}, 1000);
 		return () => {
 			window.removeEventListener("resize", redraw);
+			window.removeEventListener("pointerdown", calm, true);
+			window.removeEventListener("keydown", calm, true);
 			clearInterval(poll);
 		};
 	}, [state]);

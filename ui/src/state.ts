@@ -113,6 +113,8 @@ export class State {
 	private again: Promise<void> | undefined;
 	help = false;
 	error = "";
+	/** The trace is asked for no more, for the reason that `error` has. */
+	private isStuck = false;
 	isDark: boolean;
 	private readonly past: Range[] = [];
 	private sumsOf = "";
@@ -165,6 +167,14 @@ export class State {
 	private notice(error: unknown): void {
 		if (isGone(error)) {
 			this.fail(error);
+		}
+	}
+
+	/** Something else is done: what was said of the action before is of no interest. What ended the page's questions stays. */
+	calm(): void {
+		if (this.error !== "" && !this.isStuck) {
+			this.error = "";
+			this.changed();
 		}
 	}
 
@@ -281,6 +291,7 @@ export class State {
 				}
 			} catch (error) {
 				if (!(this.meta || this.awaits) || !isGone(error)) {
+					this.isStuck = true;
 					this.fail(error);
 					return;
 				}
@@ -647,13 +658,15 @@ export class State {
 		this.setRange({ ...this.bounds });
 	}
 
-	/** Opens what a track is in, scrolls there, and shows a time. */
-	goTo(track: number, time: number): void {
-		const group = this.trackOf(track)?.group;
-		if (!group) {
+	/** Opens what a track is in, scrolls there, and shows a time: the nearest one at which the track has slices. */
+	goTo(track: number, wanted: number): void {
+		const found = this.trackOf(track);
+		const of = found?.member.tracks.find((it) => it.id === track);
+		if (!found || !of) {
 			return;
 		}
-		this.choice.reveal(group.key);
+		const time = Math.max(Math.min(wanted, of.to + this.shiftOf(of.side)), of.from + this.shiftOf(of.side));
+		this.choice.reveal(found.group.key);
 		this.layOut();
 		const row = this.rows.find((row) => !row.isGroup && row.bands.some((band) => band.track.id === track));
 		if (row && (row.y < this.scroll || row.y + row.height > this.scroll + this.height)) {

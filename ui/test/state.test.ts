@@ -56,7 +56,7 @@ class Late extends PairApi {
 		return this.later(`slices from ${from}`);
 	}
 
-	override slice(track: number): Promise<Slice> {
+	override slice(track: number, _time: number): Promise<Slice> {
 		return this.later(`slice ${track}`);
 	}
 
@@ -359,4 +359,39 @@ test("a double click shows the slice that it hit, however late the answer is, an
 	void state.fitChosen(undefined);
 	await settled();
 	assert.deepEqual(state.range, { from: 497.5, to: 512.5 }, "where there is no slice, nothing is shown");
+});
+
+test("what leads to a track goes to a time at which it has slices", async () => {
+	const { api, state } = pair();
+	const asked: number[] = [];
+	api.slice = async (track, time) => {
+		asked.push(time);
+		return { track, from: time, to: time + 10 } as Slice;
+	};
+	const track = { id: 3, kind: "thread", group: "a", title: "a", label: "a", tid: 7, pid: 7, depth: 0, from: 400, to: 600, sums: [1] };
+	state.groups = groupsOf([track as never, { ...track, id: OTHER + 3, group: "a@other", side: 1 } as never]);
+	api.shift = 100;
+	// Of a thread that began in the time that is shown, there is nothing at the begin of that time.
+	for (const [id, time] of [[3, 0], [3, 500], [3, 900], [OTHER + 3, 0]] as const) {
+		state.goTo(id, time);
+		await settled();
+	}
+	assert.deepEqual(asked, [400, 500, 600, 500]);
+	assert.equal(state.error, "");
+});
+
+test("what was said of an action is gone with the next one", () => {
+	const { state } = pair();
+	state.fail(new Refused(404, "there is nothing of this name"));
+	assert.equal(state.error, "there is nothing of this name");
+	state.calm();
+	assert.equal(state.error, "");
+});
+
+test("what has ended the questions of the page stays", async () => {
+	const { api, state } = pair();
+	api.meta = () => Promise.reject(new Refused(400, "the trace cannot be read"));
+	await state.begin();
+	state.calm();
+	assert.equal(state.error, "the trace cannot be read");
 });
