@@ -304,6 +304,13 @@ for row in calls["rows"]:
     wanted = (row["count"], row["total_ns"], row["min_ns"], row["max_ns"])
     assert (own["count"], own["total"], own["min"], own["max"]) == wanted, (own, wanted)
 longest = max(found.values(), key=lambda row: row["max"])
+# Of a part of the time, those that end in it: one that began before it in its whole length, one that ends later not at all.
+for part in ((begin + third, begin + 2 * third), (begin + third, end), (begin, begin + third)):
+    report = strata("analyze", "syscalls", "--format", "json", "--by", "name", *flags(*part), TRACE)
+    wanted = {row["name"]: (row["count"], row["total_ns"], row["min_ns"], row["max_ns"]) for row in json.loads(report)["rows"]}
+    rows = get(f"{here}/slices?from={part[0]}&to={part[1]}")["rows"]
+    of_part = {row["name"]: (row["count"], row["total"], row["min"], row["max"]) for row in rows if row["what"] == "system call"}
+    assert of_part == wanted, (part, of_part.items() ^ wanted.items())
 # Of some tracks only what is on them.
 for some in ([one] for one in busiest[:20]):
     rows = get(f"{here}/slices?from={begin}&to={end + 1}&tracks=" + ",".join(str(track["id"]) for track in some))["rows"]

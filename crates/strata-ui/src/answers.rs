@@ -48,7 +48,7 @@ use crate::model::Model;
 
 /// Version of the layout of tiles and of all other answers; a page with another version sends requests that do not
 /// exist.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Number of cells of a tile.
 pub const CELLS: i64 = 512;
 /// The highest level of a tile; a cell at a level is 2^level ns wide.

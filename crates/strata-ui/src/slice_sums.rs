@@ -53,8 +53,8 @@ fn what_of(kind: TrackKind) -> Option<&'static str> {
     }
 }
 
-/// Sums up the slices that begin in a range of time, by what they are and by name. Of a system call the name is without
-/// its object. Unless `tracks` is empty, only slices of these tracks are summed up.
+/// Sums up the slices that end in a range of time, as `strata analyze` counts them, by what they are and by name. Of a
+/// system call the name is without its object. Unless `tracks` is empty, only slices of these tracks are summed up.
 ///
 /// # Errors
 /// The stored slices cannot be read.
@@ -73,7 +73,7 @@ pub fn slice_sums(
             continue;
         }
         let mut tell = |item: crate::model::item::Item| {
-            if item.from < range.0 || item.from >= range.1 {
+            if item.to < range.0 || item.to > range.1 {
                 return ControlFlow::Continue(());
             }
             if left == 0 {
@@ -86,7 +86,9 @@ pub fn slice_sums(
             by_number.entry((what, item.name)).and_modify(|all| all.add(&sum)).or_insert(sum);
             ControlFlow::Continue(())
         };
-        track.lane.back(&model.maker.store, range, &mut tell)?;
+        // What ends at the last moment counts, and may begin then.
+        let overlaps = (range.0, range.1.saturating_add(1));
+        track.lane.back(&model.maker.store, overlaps, &mut tell)?;
     }
     let mut by_name: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
     for ((what, number), sum) in by_number {
