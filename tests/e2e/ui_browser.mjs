@@ -700,6 +700,13 @@ async function chosen() {
 	await key("Escape");
 	await key("Escape");
 	assert.doesNotMatch(await hash(), /r=/, "Escape clears the rows");
+	// CPUs have no states of their own, but threads that had them.
+	await step(() => page.getByLabel(/^Reports of CPUs$/).click());
+	const had = page.locator("table[aria-label='What was done'] tbody tr");
+	await had.first().waitFor();
+	assert.ok((await had.allTextContents()).some((it) => /^thread\s*(sleeper|first|second|third) \d+/.test(it)), "the threads that had the CPUs");
+	assert.equal(await threads.count(), 0, "no table of no threads");
+	await key("Escape");
 }
 
 /** A recording: the page goes with its end until somebody looks at what was before, and again when it is asked to. */

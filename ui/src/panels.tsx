@@ -364,6 +364,9 @@ function Selection({ state }: { state: State }) {
 	const at = (time: number) => flag(state.baseOf(state.side), time - state.shiftOf(state.side));
 	const typed = (state.side === 1 ? state.meta?.other : state.meta)?.typed ?? "";
 	const command = `strata analyze ${state.report?.name ?? "threads"} --from ${at(Math.floor(from))} --until ${at(Math.ceil(to))} ${typed}`;
+	// Rows that are not of threads, such as CPUs, have no states: what they did is in the other table.
+	const isAnswered = state.sums !== undefined;
+	const isOfNoThread = state.choice.picked.size > 0 && sums.length === 0;
 	return (
 		<>
 			<div class="row">
@@ -394,7 +397,10 @@ function Selection({ state }: { state: State }) {
 				<pre>{state.report.text}</pre>
 			) : (
 				<div class="cols">
-				<table>
+				{isOfNoThread && isAnswered && !state.sliceSums?.rows.length && (
+					<p>{state.api.isSaved ? "A saved page has the sums of threads only." : "The selected rows have nothing in this time."}</p>
+				)}
+				{!isOfNoThread && <table>
 					<thead>
 						<tr>
 							<th scope="col">thread</th>
@@ -428,7 +434,7 @@ function Selection({ state }: { state: State }) {
 							</tr>
 						))}
 					</tbody>
-				</table>
+				</table>}
 				<SliceTable state={state} />
 				</div>
 			)}

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use serde_json::{json, Value};
 
 use crate::answers::Base;
+use crate::model::item::{Item, Kind};
 use crate::model::lane_builder::TrackKind;
 use crate::model::Model;
 
@@ -53,8 +54,22 @@ fn what_of(kind: TrackKind) -> Option<&'static str> {
     }
 }
 
+/// What a slice of a CPU is that is asked for: a thread that had it. Of all tracks, the sums of threads say that.
+const RAN: &str = "thread";
+
+/// Returns from when on, and for how long, a slice counts in a range: in its whole length if it ends there. The time of a
+/// CPU is shared out, so of a thread's run the part in the range counts.
+fn counted(item: &Item, what: &str, range: (i64, i64)) -> Option<(i64, u64)> {
+    if what == RAN {
+        let (from, to) = (item.from.max(range.0), item.to.min(range.1));
+        return (item.kind == Kind::Running && from < to).then(|| (from, to.abs_diff(from)));
+    }
+    (range.0 <= item.to && item.to <= range.1).then(|| (item.from, item.extent()))
+}
+
 /// Sums up the slices that end in a range of time, as `strata analyze` counts them, by what they are and by name. Of a
-/// system call the name is without its object. Unless `tracks` is empty, only slices of these tracks are summed up.
+/// system call the name is without its object. Unless `tracks` is empty, only slices of these tracks are summed up; of
+/// a CPU among them, the threads that had it.
 ///
 /// # Errors
 /// The stored slices cannot be read.
@@ -68,20 +83,25 @@ pub fn slice_sums(
     let mut by_number: HashMap<(&'static str, u32), Sum> = HashMap::new();
     let mut left = SLICES_MAX;
     for (at, track) in model.maker.tracks.iter().enumerate() {
-        let Some(what) = what_of(track.kind) else { continue };
+        let what = match track.kind {
+            TrackKind::Cpu(..) if !tracks.is_empty() => RAN,
+            kind => match what_of(kind) {
+                Some(what) => what,
+                None => continue,
+            },
+        };
         if !tracks.is_empty() && !tracks.contains(&at) {
             continue;
         }
-        let mut tell = |item: crate::model::item::Item| {
-            if item.to < range.0 || item.to > range.1 {
+        let mut tell = |item: Item| {
+            let Some((from, length)) = counted(&item, what, range) else {
                 return ControlFlow::Continue(());
-            }
+            };
             if left == 0 {
                 return ControlFlow::Break(());
             }
             left -= 1;
-            let length = item.extent();
-            let (min, max, longest) = (length, length, (at, item.from));
+            let (min, max, longest) = (length, length, (at, from));
             let sum = Sum { count: 1, total: length, min, max, longest };
             by_number.entry((what, item.name)).and_modify(|all| all.add(&sum)).or_insert(sum);
             ControlFlow::Continue(())
