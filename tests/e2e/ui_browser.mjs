@@ -675,6 +675,8 @@ async function chosen() {
 	await page.waitForFunction(() => document.querySelectorAll(".panel table:not([aria-label]) tbody tr").length === 2);
 	assert.match(await threads.nth(1).textContent(), /^ *sleeper/, "the table is of the row");
 	assert.match(await hash(), /r=process-\d+%2Fthread-\d+/);
+	const said = () => page.locator(".panel p", { has: page.locator("code") }).textContent();
+	assert.match(await said(), /^The same on the command line: strata analyze threads .* --of \d+ /, "the command is of the row");
 	// Of a selected time, which may have all that the row has, and by one key of all of it again.
 	const time = () => page.locator(".panel .row b").textContent();
 	const whole = [await time(), await threads.first().textContent()];
@@ -706,6 +708,7 @@ async function chosen() {
 	await had.first().waitFor();
 	assert.ok((await had.allTextContents()).some((it) => /^thread\s*(sleeper|first|second|third) \d+/.test(it)), "the threads that had the CPUs");
 	assert.equal(await threads.count(), 0, "no table of no threads");
+	assert.match(await said(), /^On the command line, of all CPUs: strata analyze cpu --by thread --from /);
 	await key("Escape");
 }
 

@@ -21,6 +21,7 @@ import { Events } from "./events_panel";
 import { stepInTabs } from "./key_targets";
 import { Go, Picked, SideName, Sides, value } from "./parts";
 import { boxes, frameAt, unfolded } from "./flame";
+import { numberOf } from "./row_choice";
 import { sideOf } from "./trace_pair";
 import { type PathPart, partsOf } from "./critical_path";
 import type { State } from "./state";
@@ -363,7 +364,15 @@ function Selection({ state }: { state: State }) {
 		));
 	const at = (time: number) => flag(state.baseOf(state.side), time - state.shiftOf(state.side));
 	const typed = (state.side === 1 ? state.meta?.other : state.meta)?.typed ?? "";
-	const command = `strata analyze ${state.report?.name ?? "threads"} --from ${at(Math.floor(from))} --until ${at(Math.ceil(to))} ${typed}`;
+	// A report is of all threads, as the page shows it. The tables are of the selected rows: so is the command, if it can be.
+	const { picked } = state.choice;
+	const isOfRows = picked.size > 0 && !state.report;
+	const isOfCpus = isOfRows && state.groups.every((group) => group.members.every((it) => it.cpu !== null || !picked.has(it.key)));
+	const number = isOfRows ? numberOf(state.groups, picked, state.side) : undefined;
+	const name = state.report?.name ?? (isOfCpus ? "cpu --by thread" : "threads");
+	const whose = number === undefined ? "" : `--of ${number} `;
+	const command = `strata analyze ${name} --from ${at(Math.floor(from))} --until ${at(Math.ceil(to))} ${whose}${typed}`;
+	const says = isOfRows && number === undefined ? `On the command line, of all ${isOfCpus ? "CPUs" : "threads"}:` : "The same on the command line:";
 	// Rows that are not of threads, such as CPUs, have no states: what they did is in the other table.
 	const isAnswered = state.sums !== undefined;
 	const isOfNoThread = state.choice.picked.size > 0 && sums.length === 0;
@@ -386,7 +395,7 @@ function Selection({ state }: { state: State }) {
 			</div>
 			{state.choice.picked.size > 0 && state.report && <p>A report is of all threads, not only of the selected rows.</p>}
 			<p>
-				The same on the command line: <code>{command}</code>
+				{says} <code>{command}</code>
 			</p>
 			{(state.meta?.level ?? 0) > 0 && (
 				<p>This page has cells instead of slices: of those at the ends of the time, the share that lies in it is taken.</p>

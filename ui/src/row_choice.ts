@@ -90,6 +90,22 @@ export function tracksOf(groups: Group[], keys: ReadonlySet<string>): number[] {
 }
 
 /**
+ * The number that has `strata analyze --of` select the threads of these rows of one of two traces, and no others; undefined: no
+ * number does. A number stands for each thread that has it and for all threads of each process that has it.
+ */
+export function numberOf(groups: Group[], keys: ReadonlySet<string>, side: Side): number | undefined {
+	const members = groups.flatMap((group) => group.members.map((member) => ({ member, pid: group.pid, side: group.side })));
+	const picked = members.filter((it) => keys.has(it.member.key));
+	const threads = members.filter((it) => it.member.tid !== null && it.side === side);
+	const numbers = new Set(picked.flatMap((it) => [it.member.tid, it.pid]));
+	const isOf = (number: number) => {
+		const of = threads.filter((it) => it.member.tid === number || it.pid === number);
+		return of.length === picked.length && of.every((it) => keys.has(it.member.key));
+	};
+	return [...numbers].filter((it) => it !== null).find(isOf);
+}
+
+/**
  * The filter for records of rows of one of two traces; without a row the filter as it is. Undefined: no filter selects those
  * rows. `machines`: the names of the machines that the trace is of.
  */

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { EventRecord, Track } from "../src/api";
 import { isOrderUnknown, type ListedRecord } from "../src/event_list";
-import { filterOf } from "../src/row_choice";
+import { filterOf, numberOf } from "../src/row_choice";
 import { groupsOf } from "../src/track_rows";
 
 const track = (id: number, group: string, machine: number, tid: number | null, depth = 0): Track => ({
@@ -35,6 +35,29 @@ test("the records of a row are those of its machine", () => {
 	// The name of the only machine says nothing.
 	assert.equal(filterOf(groups, keys(0), 0, "", ["web1"]), "(tid in {7} || cpu in {0})");
 	assert.equal(filterOf(groups, keys(0), 1, "", names), undefined);
+});
+
+test("a command is of the selected threads only if one number stands for them and for no other", () => {
+	const thread = (id: number, group: string, pid: number, tid: number): Track => ({ ...track(id, group, 0, tid), pid });
+	const threads = [thread(1, "process-1", 7, 7), thread(2, "process-1", 7, 8), thread(3, "process-2", 9, 9)];
+	const groups = groupsOf([track(0, "cpus-0", 0, null), ...threads]);
+	const of = (...tids: (number | null)[]) => {
+		const members = groups.flatMap((it) => it.members).filter((it) => tids.includes(it.tid));
+		return numberOf(groups, new Set(members.map((it) => it.key)), 0);
+	};
+	assert.equal(of(8), 8);
+	assert.equal(of(9), 9);
+	assert.equal(of(7, 8), 7, "a whole process");
+	assert.equal(of(7), undefined, "its main thread has the number of all of it");
+	assert.equal(of(8, 9), undefined);
+	assert.equal(of(null), undefined, "a CPU");
+	assert.equal(of(null, 9), undefined, "a CPU and a thread");
+	assert.equal(numberOf(groups, new Set(["nothing"]), 0), undefined);
+	assert.equal(numberOf(groups, new Set(groups.flatMap((it) => it.members.map((it) => it.key))), 1), undefined, "rows of the other trace");
+	// Another machine has a thread of the same number.
+	const two = groupsOf([...threads, { ...thread(4, "process-3", 9, 9), machine: 1 }]);
+	const first = two.find((it) => it.key === "process-2")?.members.map((it) => it.key) ?? [];
+	assert.equal(numberOf(two, new Set(first), 0), undefined);
 });
 
 test("the order of records is not known that are closer than the clocks of their machines", () => {
