@@ -488,12 +488,42 @@ async function controls() {
 		assert.deepEqual(await rows(), uncovered);
 	}
 
-	// ---- all of it fits, and has a name ----
-	for (const width of [700, 1280, 3840]) {
+	// ---- a panel leaves room for the tracks when the window becomes lower ----
+	const panelHeight = () => page.locator(".drawer").evaluate((it) => it.getBoundingClientRect().height);
+	await step(() => page.setViewportSize({ width: 1600, height: 1000 }));
+	await key("e");
+	await page.locator(".grip").focus();
+	await keys("ArrowUp", 20);
+	assert.equal(await panelHeight(), 740);
+	await step(() => page.setViewportSize({ width: 1600, height: 600 }));
+	assert.equal(await panelHeight(), 340);
+	await step(() => page.setViewportSize({ width: 1600, height: 1000 }));
+	assert.equal(await panelHeight(), 740, "it has its height again where there is room");
+	await keys("ArrowDown", 12);
+	await key("Escape");
+
+	// ---- all of it fits, and has a name; what was discarded is said in any window ----
+	await page.route("**/v1/meta", async (route) => {
+		const response = await route.fetch();
+		await route.fulfill({ response, json: { ...(await response.json()), discarded: 1_234_567, failure: "the failure ".repeat(9) } });
+	});
+	await page.reload();
+	await ready();
+	const loss = page.locator(".bar strong");
+	for (const width of [700, 900, 1280, 3840]) {
 		await step(() => page.setViewportSize({ width, height: 1000 }));
+		for (const text of [/^1,234,567 discarded$/, /^(the failure ){9}$/]) {
+			const place = await loss.filter({ hasText: text }).evaluate((it) => {
+				const [all, bar] = [it.getBoundingClientRect(), document.querySelector(".bar").getBoundingClientRect()];
+				const isSeen = all.width > 0 && all.left >= 0 && all.right <= window.innerWidth && all.bottom <= bar.bottom;
+				return { isSeen, isWhole: it.scrollWidth <= Math.ceil(all.width), clips: getComputedStyle(it.parentElement).overflow };
+			});
+			assert.deepEqual(place, { isSeen: true, isWhole: true, clips: "visible" }, `at ${width} pixels, ${text}`);
+		}
 		const isCut = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
 		assert.ok(!isCut, `at ${width} pixels something is cut`);
 	}
+	await page.unroute("**/v1/meta");
 	const nameless = await page.evaluate(
 		() =>
 			[...document.querySelectorAll("button, input")].filter(

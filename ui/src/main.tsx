@@ -532,14 +532,15 @@ function Page({ api }: { api: Api }) {
 					{meta.other ? `${count(meta.records)} and ${count(meta.other.records)} events` : `${count(meta.records)} events`}
 					{meta.whole && ` in ${length(meta.whole[1] - meta.whole[0])}; saved: ${length(meta.to - meta.from)} of it`}
 					{meta.level !== undefined && meta.level > 0 && `, in cells of ${length(2 ** meta.level)}`}
-					{meta.discarded > 0 && <strong> · {count(meta.discarded)} discarded</strong>}
-					{meta.packets > 0 && <strong> · {count(meta.packets)} packets discarded</strong>}
-					{meta.damages > 0 && (
-						<strong title={meta.damage.join("\n")}> · {count(meta.damages)} damaged places</strong>
-					)}
-					{meta.failure !== null && <strong> · {meta.failure}</strong>}
 					{meta.live && meta.records === 0 && ": it is recorded, and the first one is shown as soon as it comes"}
-					{state.error !== "" && <strong> · {state.error}</strong>}
+				</span>
+				{/* Whoever does not see this takes what is shown for all that happened: it is never cut. */}
+				<span class="losses">
+					{meta.discarded > 0 && <strong>{count(meta.discarded)} discarded</strong>}
+					{meta.packets > 0 && <strong>{count(meta.packets)} packets discarded</strong>}
+					{meta.damages > 0 && <strong title={meta.damage.join("\n")}>{count(meta.damages)} damaged places</strong>}
+					{meta.failure !== null && <strong>{meta.failure}</strong>}
+					{state.error !== "" && <strong>{state.error}</strong>}
 				</span>
 				{meta.live && (
 					<button type="button" class="live" aria-pressed={state.follows} title="L" onClick={() => state.follow(!state.follows)}>

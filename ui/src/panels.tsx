@@ -50,10 +50,13 @@ const ROWS = 200;
 const HEIGHT = 250;
 const LOWEST = 120;
 
+/** The height that is wanted, as far as the window has room for it above the tracks' least. */
+const fitting = (height: number) => Math.round(Math.max(LOWEST, Math.min(height, window.innerHeight - 260)));
+
 function keptHeight(): number {
 	try {
 		const kept = Number(localStorage.getItem("drawer"));
-		return kept >= LOWEST && kept <= window.innerHeight - 260 ? kept : HEIGHT;
+		return kept >= LOWEST ? kept : HEIGHT;
 	} catch {
 		return HEIGHT;
 	}
@@ -61,14 +64,16 @@ function keptHeight(): number {
 
 export function Drawer({ state }: { state: State }) {
 	const tab = state.tab;
-	const [height, setHeight] = useState(keptHeight);
+	const [wanted, setWanted] = useState(keptHeight);
+	// The window may be lower by now than when it was set.
+	const height = fitting(wanted);
 	const drag = useRef<number | undefined>(undefined);
 	if (!tab) {
 		return null;
 	}
 	const resize = (wanted: number) => {
-		const height = Math.round(Math.max(LOWEST, Math.min(wanted, window.innerHeight - 260)));
-		setHeight(height);
+		const height = fitting(wanted);
+		setWanted(height);
 		try {
 			localStorage.setItem("drawer", String(height));
 		} catch {
