@@ -454,6 +454,27 @@ async function controls() {
 	await key("0");
 	await dragged();
 
+	// ---- marks: when each is, and how far they are from each other ----
+	await step(() => page.mouse.move(600, 300));
+	await key("m");
+	assert.equal(await page.locator(".between").count(), 0, "one mark has no distance");
+	await step(() => page.mouse.move(900, 300));
+	await key("m");
+	const marks = /m=(\d+)(?:%20|\+| )(\d+)/.exec(await hash()).slice(1).map(Number);
+	const inNanos = (text) => {
+		const [, digits, unit] = /([\d.]+) ([mµn]?s)$/.exec(text);
+		return Math.round(Number(digits) * { s: 1e9, ms: 1e6, "µs": 1e3, ns: 1 }[unit]);
+	};
+	assert.equal(inNanos(await page.locator(".between").textContent()), marks[1] - marks[0], "the distance of two marks");
+	const begin = (await get("/v1/meta")).from;
+	const flags = [...(await page.evaluate(() => [...globalThis.drawn]))].filter((it) => /^\+[\d.]+ [mµn]?s$/.test(it)).map(inNanos);
+	assert.deepEqual(marks.filter((it) => !flags.includes(it - begin)), [], "each mark's time is drawn");
+	for (const x of [600, 900]) {
+		await step(() => page.mouse.move(x, 300));
+		await key("m");
+	}
+	assert.equal(await page.locator(".between").count(), 0, "M takes a mark away");
+
 	// ---- the address brings it back ----
 	await step(() => page.fill("input[type=search]", "waits"));
 	const there = await page.evaluate(() => location.href);

@@ -39,7 +39,7 @@ import {
 	WOKEN,
 } from "./tile";
 import type { Tiles } from "./tiles";
-import { histogram, length, levelOf, number, type Range, since, ticks, tilesOf, tileWidth } from "./time";
+import { exact, histogram, length, levelOf, number, type Range, since, ticks, tilesOf, tileWidth } from "./time";
 
 export interface Picture {
 	range: Range;
@@ -636,7 +636,7 @@ export class Drawing {
 		}
 	}
 
-	/** The ruler: a mark and its time, since the trace began. */
+	/** The ruler: times since the trace began, and on a flag at each mark of the user its time to the nanosecond. */
 	ruler(context: CanvasRenderingContext2D, picture: Picture, width: number, height: number): void {
 		this.parts(context, picture, width, height, (part, partWidth) => this.rulerPart(context, part, partWidth, height));
 	}
@@ -658,6 +658,17 @@ export class Drawing {
 				context.fillStyle = theme.muted;
 				context.fillText(text, x + 4, height / 2);
 			}
+		}
+		for (const mark of picture.marks.filter((it) => it >= range.from && it <= range.to)) {
+			const x = Math.round(((mark - range.from) / (range.to - range.from)) * width);
+			const text = `${mark < bounds.from ? "" : "+"}${exact(mark - bounds.from)}`;
+			const flag = context.measureText(text).width + 8;
+			const left = x + flag <= width ? x : Math.max(x - flag, 0);
+			context.fillStyle = theme.accent;
+			context.fillRect(x, 0, 1, height);
+			context.fillRect(left, 2, flag, height - 6);
+			context.fillStyle = theme.ground;
+			context.fillText(text, left + 4, height / 2 - 1);
 		}
 		context.fillStyle = theme.line;
 		context.fillRect(0, height - 1, width, 1);

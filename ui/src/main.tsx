@@ -34,9 +34,11 @@ import { Hints, stepsDone } from "./hints";
 import { State } from "./state";
 import { neighbour } from "./slice_steps";
 import { itemAt } from "./tile";
-import { count, joined, length, levelOf, since, tileWidth, timeOfDay } from "./time";
+import { count, distances, exact, joined, length, levelOf, since, tileWidth, timeOfDay } from "./time";
 import { OverviewTip, Tip } from "./tips";
 
+/** Distances of marks that are shown. */
+const DISTANCES = 4;
 /** Ends of slices that are so near hold what is dragged [px]. */
 const SNAP = 6;
 
@@ -722,6 +724,12 @@ function Page({ api }: { api: Api }) {
 				{hint !== "" && <span class="hint">{hint}</span>}
 				<span>{at === undefined ? "" : `${timeOfDay(state.base, at)}  ${since(at - state.bounds.from, nanosPerPixel())}`}</span>
 				{state.selection && <span>selected: {length(state.selection.to - state.selection.from)}</span>}
+				{state.marks.length > 1 && (
+					<span class="between">
+						between marks: {distances(state.marks).slice(0, DISTANCES).map(exact).join(", ")}
+						{state.marks.length > DISTANCES + 1 && " …"}
+					</span>
+				)}
 				{state.hiddenRows > 0 && <span>{count(state.hiddenRows)} rows hidden</span>}
 				{(state.choice.hidden.size > 0 || state.choice.focus !== "") && (
 					<button type="button" title="Shift+H" onClick={() => state.arrange((it) => it.showAll())}>

@@ -91,6 +91,19 @@ export function length(nanos: number): string {
 	return "0 ns";
 }
 
+/** `12.345678 ms`: a length with each of its nanoseconds. */
+export function exact(nanos: number): string {
+	const whole = Math.round(Math.abs(nanos));
+	const [size, unit] = UNITS.find(([size]) => whole >= size) ?? [1, "ns"];
+	const rest = size === 1 ? "" : `.${String(whole % size).padStart(String(size).length - 1, "0")}`;
+	return `${nanos < 0 ? "−" : ""}${Math.floor(whole / size)}${rest} ${unit}`;
+}
+
+/** How far each time is from the one before it. */
+export function distances(times: number[]): number[] {
+	return times.slice(1).map((time, n) => time - (times[n] ?? time));
+}
+
 /** Where a ruler has marks: at multiples of a round length, about as many as are wanted. */
 export function ticks(range: Range, wanted: number): { step: number; at: number[] } {
 	const rough = Math.max((range.to - range.from) / Math.max(wanted, 1), 1);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { count, flag, followed, histogram, joined, kept, length, levelOf, panned, since, ticks, tilesOf, tileWidth, timeOfDay, zoomed } from "../src/time";
+import { count, distances, exact, flag, followed, histogram, joined, kept, length, levelOf, panned, since, ticks, tilesOf, tileWidth, timeOfDay, zoomed } from "../src/time";
 
 const bounds = { from: 1000, to: 1_001_000 };
 
@@ -82,4 +82,16 @@ test("two ranges are joined to the shortest one that has both", () => {
 	assert.deepEqual(joined(undefined, { from: 3, to: 5 }), { from: 3, to: 5 });
 	assert.deepEqual(joined({ from: 8, to: 9 }, { from: 3, to: 5 }), { from: 3, to: 9 });
 	assert.deepEqual(joined({ from: 1, to: 9 }, { from: 3, to: 5 }), { from: 1, to: 9 });
+});
+
+test("a length is written with each of its nanoseconds, and marks are so far from the one before", () => {
+	const lengths = [0, 7, 999, 1000, 1001, 12_345_678, 1_000_000_000, 86_400_000_000_001, -1_000_001];
+	assert.deepEqual(lengths.map(exact), [
+		"0 ns", "7 ns", "999 ns", "1.000 µs", "1.001 µs", "12.345678 ms", "1.000000000 s", "86400.000000001 s", "−1.000001 ms",
+	]);
+	// More digits than a quotient of doubles has.
+	assert.equal(exact(2 ** 53 - 1), "9007199.254740991 s");
+	assert.deepEqual(distances([]), []);
+	assert.deepEqual(distances([5]), []);
+	assert.deepEqual(distances([5, 7, 107]), [2, 100]);
 });
