@@ -694,6 +694,18 @@ async function chosen() {
 	await step(() => page.fill("input[type=search]", ""));
 	await page.locator("input[type=search]").blur();
 
+	// A search that finds rows says how to list their events: E, and a button that is there then.
+	await step(() => page.fill("input[type=search]", "sleeper"));
+	const hint = page.locator(".status .hint", { hasText: "then E: events" });
+	assert.equal(await hint.count(), 1, "a search says how to go on");
+	await page.keyboard.press("Escape");
+	await key("e");
+	assert.equal(await hint.count(), 0);
+	await page.getByRole("button", { name: /^only of “sleeper”$/ }).waitFor();
+	await key("Escape");
+	await step(() => page.fill("input[type=search]", ""));
+	await page.locator("input[type=search]").blur();
+
 	// ---- one process ----
 	const all = await groups();
 	await key("o");
@@ -725,6 +737,8 @@ async function chosen() {
 	const threads = page.locator(".panel table:not([aria-label]) tbody tr");
 	await page.waitForFunction(() => document.querySelectorAll(".panel table:not([aria-label]) tbody tr").length === 2);
 	assert.match(await threads.nth(1).textContent(), /^ *sleeper/, "the table is of the row");
+	assert.match(await threads.first().textContent(), /^1 thread(?!s)/);
+	assert.match(await page.locator(".status").textContent(), /selected: 1 row(?!s)/);
 	assert.match(await hash(), /r=process-\d+%2Fthread-\d+/);
 	const said = () => page.locator(".panel p", { has: page.locator("code") }).textContent();
 	assert.match(await said(), /^The same on the command line: strata analyze threads .* --of \d+ /, "the command is of the row");

@@ -34,7 +34,7 @@ import { Hints, stepsDone } from "./hints";
 import { State } from "./state";
 import { neighbour } from "./slice_steps";
 import { itemAt } from "./tile";
-import { count, distances, exact, joined, length, levelOf, since, tileWidth, timeOfDay } from "./time";
+import { count, counted, distances, exact, joined, length, levelOf, since, tileWidth, timeOfDay } from "./time";
 import { OverviewTip, Tip } from "./tips";
 
 /** Distances of marks that are shown. */
@@ -498,6 +498,7 @@ function Page({ api }: { api: Api }) {
 	const at = pointer ? timeAt(pointer.x) : undefined;
 	// What is no name of a process or thread may be one of an event.
 	const isNothing = state.search.trim() !== "" && !api.isSaved && state.rows.every((row) => row.isPinned);
+	const isFound = state.search.trim() !== "" && !isNothing && !api.isSaved && state.tab !== "events";
 	const isHidden = isNothing && state.groups.some((group) => group.members.some((it) => fits(group, it, state.search) && !isUnknown(it)));
 	const searchEvents = () => {
 		const { search } = state;
@@ -531,7 +532,8 @@ function Page({ api }: { api: Api }) {
 					Back
 				</button>
 				<span class="facts">
-					{meta.other ? `${count(meta.records)} and ${count(meta.other.records)} events` : `${count(meta.records)} events`}
+					{meta.other && `${count(meta.records)} and `}
+					{counted(meta.other?.records ?? meta.records, "event")}
 					{meta.whole && ` in ${length(meta.whole[1] - meta.whole[0])}; saved: ${length(meta.to - meta.from)} of it`}
 					{meta.level !== undefined && meta.level > 0 && `, in cells of ${length(2 ** meta.level)}`}
 					{meta.live && meta.records === 0 && ": it is recorded, and the first one is shown as soon as it comes"}
@@ -539,8 +541,8 @@ function Page({ api }: { api: Api }) {
 				{/* Whoever does not see this takes what is shown for all that happened: it is never cut. */}
 				<span class="losses">
 					{meta.discarded > 0 && <strong>{count(meta.discarded)} discarded</strong>}
-					{meta.packets > 0 && <strong>{count(meta.packets)} packets discarded</strong>}
-					{meta.damages > 0 && <strong title={meta.damage.join("\n")}>{count(meta.damages)} damaged places</strong>}
+					{meta.packets > 0 && <strong>{counted(meta.packets, "packet")} discarded</strong>}
+					{meta.damages > 0 && <strong title={meta.damage.join("\n")}>{counted(meta.damages, "damaged place")}</strong>}
 					{meta.failure !== null && <strong>{meta.failure}</strong>}
 					{state.error !== "" && <strong>{state.error}</strong>}
 				</span>
@@ -699,7 +701,7 @@ function Page({ api }: { api: Api }) {
 				ref={plot}
 				class="plot"
 				role="img"
-				aria-label={`Tracks, ${state.rows.length} rows; the panels have all of it as text`}
+				aria-label={`Tracks, ${counted(state.rows.length, "row")}; the panels have all of it as text`}
 				onPointerDown={down}
 				onPointerMove={moved}
 				onPointerUp={up}
@@ -724,19 +726,20 @@ function Page({ api }: { api: Api }) {
 				{hint !== "" && <span class="hint">{hint}</span>}
 				<span>{at === undefined ? "" : `${timeOfDay(state.base, at)}  ${since(at - state.bounds.from, nanosPerPixel())}`}</span>
 				{state.selection && <span>selected: {length(state.selection.to - state.selection.from)}</span>}
+				{isFound && <span class="hint">Esc, then E: events, also of the found rows only</span>}
 				{state.marks.length > 1 && (
 					<span class="between">
 						between marks: {distances(state.marks).slice(0, DISTANCES).map(exact).join(", ")}
 						{state.marks.length > DISTANCES + 1 && " …"}
 					</span>
 				)}
-				{state.hiddenRows > 0 && <span>{count(state.hiddenRows)} rows hidden</span>}
+				{state.hiddenRows > 0 && <span>{counted(state.hiddenRows, "row")} hidden</span>}
 				{(state.choice.hidden.size > 0 || state.choice.focus !== "") && (
 					<button type="button" title="Shift+H" onClick={() => state.arrange((it) => it.showAll())}>
 						show all
 					</button>
 				)}
-				{state.choice.picked.size > 0 && <span>selected: {count(state.choice.picked.size)} rows</span>}
+				{state.choice.picked.size > 0 && <span>selected: {counted(state.choice.picked.size, "row")}</span>}
 				<span class="legend">
 					{[
 						[0, "running"],

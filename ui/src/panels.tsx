@@ -28,7 +28,7 @@ import type { State } from "./state";
 import { BLOCKED, PREEMPTED, RUNNING, UNINTERRUPTIBLE, UNKNOWN, WOKEN } from "./tile";
 import { clean } from "./text";
 import { DARK, LIGHT, nameColour } from "./theme";
-import { count, flag, length, since, timeOfDay } from "./time";
+import { count, counted, flag, length, since, timeOfDay } from "./time";
 import { recordsOf } from "./api";
 
 /** What the kinds of slices are called. */
@@ -272,7 +272,7 @@ function HadCpu({ state, had, at }: { state: State; had: NonNullable<Slice["had_
 			))}
 			{had.others > 0 && (
 				<div>
-					{length(had.others_nanos)} {count(had.others)} others
+					{length(had.others_nanos)} {counted(had.others, "other")}
 				</div>
 			)}
 			{had.cut && <div>of the end of this time only: there is too much of it</div>}
@@ -428,7 +428,7 @@ function Selection({ state }: { state: State }) {
 					</thead>
 					<tbody>
 						<tr>
-							<td>{count(sums.length)} threads</td>
+							<td>{counted(sums.length, "thread")}</td>
 							<td />
 							{cells(total)}
 						</tr>

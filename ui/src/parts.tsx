@@ -5,7 +5,7 @@ import type { Side } from "./api";
 import type { State } from "./state";
 import { clean } from "./text";
 import { fits } from "./track_rows";
-import { count } from "./time";
+import { counted } from "./time";
 
 /** Which of two traces: A is the one before. */
 export function SideName({ side }: { side: Side }) {
@@ -68,7 +68,7 @@ export function Picked({ state }: { state: State }) {
 	return (
 		<>
 			<span>
-				of {count(picked.size)} selected {picked.size === 1 ? "row" : "rows"}
+				of {counted(picked.size, "selected row")}
 			</span>
 			<button type="button" onClick={() => state.pick([...picked], false)}>
 				of all rows

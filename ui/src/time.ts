@@ -163,6 +163,11 @@ export function number(value: number): string {
 	return String(Number(value.toPrecision(6)));
 }
 
+/** `1 row`, `1,234 rows`. */
+export function counted(n: number, what: string): string {
+	return `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+}
+
 /** A count with its digits in groups. */
 export function count(n: number): string {
 	return String(n).replace(/\B(?=(\d{3})+$)/g, ",");

@@ -4,7 +4,7 @@ import type { State } from "./state";
 import { type Band, isLossOf, discardedNear, type Row } from "./track_rows";
 import { KINDS, type Tile } from "./tile";
 import { KIND_NAMES } from "./panels";
-import { count, length, number, timeOfDay } from "./time";
+import { count, counted, length, number, timeOfDay } from "./time";
 
 /** What is so near is under the pointer [px]. */
 const NEAR = 3;
@@ -33,7 +33,7 @@ export function OverviewTip({ state, x, width }: { state: State; x: number; widt
 			{sides.map(({ events, discarded }, side) => (
 				<div key={side}>
 					{state.isPair && (side === 0 ? "A: " : "B: ")}
-					<b>{count(events)} events</b> within {length(2 * near)} {discarded !== "" && <b class="discarded">{discarded}</b>}
+					<b>{counted(events, "event")}</b> within {length(2 * near)} {discarded !== "" && <b class="discarded">{discarded}</b>}
 				</div>
 			))}
 			<div>{timeOfDay(state.base, time)}</div>

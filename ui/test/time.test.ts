@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { count, distances, exact, flag, followed, histogram, joined, kept, length, levelOf, panned, since, ticks, tilesOf, tileWidth, timeOfDay, zoomed } from "../src/time";
+import { count, counted, distances, exact, flag, followed, histogram, joined, kept, length, levelOf, panned, since, ticks, tilesOf, tileWidth, timeOfDay, zoomed } from "../src/time";
 
 const bounds = { from: 1000, to: 1_001_000 };
 
@@ -57,6 +57,7 @@ test("lengths and times are written as reports write them", () => {
 	assert.equal(since(-20_000_000, 1e7), "−20 ms");
 	assert.equal(count(1234567), "1,234,567");
 	assert.equal(count(12), "12");
+	assert.deepEqual([0, 1, 2, 1234].map((n) => counted(n, "row")), ["0 rows", "1 row", "2 rows", "1,234 rows"]);
 	const base = 1_792_432_651_693_457_408n;
 	assert.equal(flag(base, 3_530_654_521_727_763), "@1795963306.215185171");
 	assert.equal(flag(-5n, 2), "@-0.000000003");
