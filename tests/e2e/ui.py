@@ -193,11 +193,15 @@ for level in (14, 17, 20, 24, 30, 43):
 
 # ---- who had the CPU that a thread wanted: as the records of switches say it ----
 
-switches = {}
+switches, hidden = {}, {}
 for line in strata("view", "--format", "json", "-f", "name == \"sched_switch\"", TRACE).splitlines():
     record = json.loads(line)
     payload = record["payload"]
-    switches.setdefault(record["cpu"], []).append((int(record["time"]), payload["next_tid"]))
+    before = switches.setdefault(record["cpu"], [])
+    if before and before[-1][1] != payload["prev_tid"]:
+        # A switch in between has no record: these are of threads that something hides from the kernel's records.
+        hidden.setdefault(record["cpu"], []).append((before[-1][0], int(record["time"])))
+    before.append((int(record["time"]), payload["next_tid"]))
 
 
 def had(cpu, begin, end):
@@ -229,7 +233,11 @@ for track in tracks:
                 # These records do not say who had it until the first switch.
                 at = found["to"] + 1
                 continue
-            truth = had(of["cpu"], begin + found["from"], begin + found["to"])
+            during = begin + found["from"], begin + found["to"]
+            if any(one < during[1] and during[0] < other for one, other in hidden.get(of["cpu"], [])):
+                at = found["to"] + 1
+                continue
+            truth = had(of["cpu"], *during)
             said = {int(one["name"].split()[-1]): one["nanos"] for one in of["threads"]}
             longest = dict(sorted(truth.items(), key=lambda it: -it[1])[:5])
             assert sorted(said.values()) == sorted(longest.values()), f"{found}: {truth}"
