@@ -30,6 +30,7 @@ mod name;
 pub mod schema;
 mod stable_hash;
 pub mod syscalls;
+mod temporary_folder;
 #[cfg(test)]
 mod tests;
 mod time_namespace;
@@ -47,6 +48,7 @@ pub use flags::Flags;
 pub use loss::{DiscardReason, Discarded, LossMode};
 pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
 pub use stable_hash::{stable_hash, STABLE_HASH_OF_NOTHING};
+pub use temporary_folder::temporary_folder;
 pub use time_namespace::time_namespace_adds_ns;
 pub use time_source::TimeSource;
 pub use times::{Demand, LossTimes, StreamLoss};

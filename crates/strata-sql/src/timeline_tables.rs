@@ -15,9 +15,6 @@ use crate::error::SqlError;
 use crate::shared_data::Shared;
 use std::sync::Arc;
 
-/// Environment variables with the folder for SQLite's own temporary files, in their order of precedence.
-const VARIABLES: [&str; 2] = ["SQLITE_TMPDIR", "TMPDIR"];
-const FOLDER: &str = "/var/tmp";
 /// The memory that SQLite may use for pages of the tables, and for rows that a query sorts \[KiB\].
 const CACHE_KIB: i32 = 32 << 10;
 /// The most names that are tried.
@@ -53,11 +50,11 @@ impl TemporaryFolder {
     }
 }
 
-/// Returns the folder for temporary files.
+/// Returns the folder for temporary files: SQLite's own (`SQLITE_TMPDIR`), or else that of [all](strata_model::temporary_folder).
 #[must_use]
 pub fn temporary_folder() -> PathBuf {
-    let named = VARIABLES.iter().filter_map(std::env::var_os).find(|folder| !folder.is_empty());
-    named.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
+    let named = std::env::var_os("SQLITE_TMPDIR").filter(|folder| !folder.is_empty());
+    named.map_or_else(strata_model::temporary_folder, PathBuf::from)
 }
 
 /// Reads the traces, and opens a database of their timeline. Its file has no name any more. `taker` gets the rows of some

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, Context as _, Result};
+use strata_ctf::model::temporary_folder;
 use strata_ctf::read::{Follow, OpenError};
 use strata_remote::RemoteView;
 use strata_session::stop::Stop;
 
-use super::imported_traces;
 use super::selection::SelectionFlags;
 use super::traces::TracesFlags;
 use crate::stderr;
@@ -32,7 +32,7 @@ impl FollowedTraces {
         let (mut paths, relays) = traces.paths_and_relays()?;
         let mut remote = Vec::new();
         for address in relays {
-            let above = imported_traces::folder_for_copies();
+            let above = temporary_folder();
             let view = RemoteView::begin(&address, address.target()?, &above);
             remote.push(view.with_context(|| {
                 format!("{command}: cannot keep a copy in {}", above.display())

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Error, Result};
 use strata_ctf::kernel_symbols;
-use strata_ctf::model::{stable_hash, Uuid, STABLE_HASH_OF_NOTHING};
+use strata_ctf::model::{stable_hash, temporary_folder, Uuid, STABLE_HASH_OF_NOTHING};
 use strata_import::{convert, ImportError, Imported, Origin};
 use strata_remote::PrivateCopy;
 use strata_session::stop::latest_signal;
@@ -23,19 +23,10 @@ static COPIES: Mutex<Vec<(PrivateCopy, Option<Child>)>> = Mutex::new(Vec::new())
 /// A shell's script: waits until nobody has the other end of the pipe, and removes a folder.
 const REMOVE: &str = "trap '' HUP INT QUIT TERM; while read -r line; do :; done; rm -rf -- \"$1\"";
 
-/// Returns the folder below which copies of traces are kept.
-pub fn folder_for_copies() -> PathBuf {
-    match std::env::var_os("TMPDIR") {
-        Some(above) if !above.is_empty() => PathBuf::from(above),
-        // What is in /tmp is often in memory.
-        _ => PathBuf::from("/var/tmp"),
-    }
-}
-
 /// Returns the trace that is made of a file of another tracer; any other path as it is.
 pub fn readable(path: PathBuf) -> Result<PathBuf> {
     let Some(origin) = Origin::of(&path) else { return Ok(path) };
-    let above = folder_for_copies();
+    let above = temporary_folder();
     let why = || {
         format!(
             "{}: cannot keep a copy of it, as a trace, in {}. TMPDIR=DIR names another folder",

@@ -9,7 +9,7 @@ use strata_collect::{Body, Error, Output, Sink};
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_ctf::progress_mark::ProgressMark;
-use strata_model::{Counts, Uuid};
+use strata_model::{temporary_folder, Counts, Uuid};
 use strata_relay::{
     packet_frame, CounterPair, FromGuest, FromRecorder, Open, PacketBytes, FRAME_BYTES_MAX,
     METADATA_BYTES_MAX, REMOTE_VERSION,
@@ -37,12 +37,6 @@ pub struct Recording {
     /// True if the relay has taken an earlier part of the same session. A refusal is then temporary, for example for
     /// lack of space, and the recording is offered again later.
     pub is_later_part: bool,
-}
-
-/// Returns the folder for spools. That is not /tmp, which is often in memory.
-fn spool_folder() -> PathBuf {
-    let named = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
-    named.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
 }
 
 /// The output that makes a sink for each trace of a recording.
@@ -80,7 +74,7 @@ impl RemoteOutput {
     ) -> io::Result<RemoteOutput> {
         let link = Arc::new(Link::new(&format!("{}/{}", target.address, recording.session))?);
         if let Some(most) = target.spool {
-            let folder = spool_folder();
+            let folder = temporary_folder();
             let spool = link.set_spool(&folder, most);
             spool.map_err(|error| {
                 let why = format!("no spool in {}: {error}", folder.display());

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::hash::Hasher;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use strata_model::temporary_folder;
 
 /// The most bytes that stay in memory \[byte\].
 const MEMORY: usize = 64 << 20;
@@ -119,7 +121,7 @@ impl BlockStore {
 
 /// Checks that `more` bytes may follow the `written` ones on a disk with `free` bytes.
 fn check_room(written: u64, more: u64, free: u64) -> io::Result<()> {
-    let folder = folder();
+    let folder = temporary_folder();
     let text = if written + more > FILE_MAX {
         format!(
             "slices of more than {} GiB: what comes behind them is not shown. Record a shorter time",
@@ -142,17 +144,9 @@ fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Returns the folder of the file: `TMPDIR`, otherwise the folder for large temporary files.
-fn folder() -> PathBuf {
-    match std::env::var_os("TMPDIR") {
-        Some(folder) if !folder.is_empty() => folder.into(),
-        _ => "/var/tmp".into(),
-    }
-}
-
 /// Makes a file that is removed with its last descriptor, however this process ends.
 fn temporary_file() -> io::Result<File> {
-    let folder = folder();
+    let folder = temporary_folder();
     let failed = |error: rustix::io::Errno| {
         let text = format!("cannot make a file in {}: {error}. Set TMPDIR", folder.display());
         io::Error::new(io::Error::from(error).kind(), text)
