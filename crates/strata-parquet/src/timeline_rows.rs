@@ -21,22 +21,22 @@ use crate::kept_values::{next, put};
 use crate::sorted_rows::SortedRows;
 use crate::threads::{Thread, Threads};
 
-/// What a column shows. Names are columns of the table that the timeline fills.
+/// What a column shows, of a value at `C`: a column of the table that the timeline fills, or its place in a kept row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum Shown<C> {
     /// The time by which rows are sorted.
     Key,
-    /// This column.
-    Value(&'static str),
-    /// The time from the key until the one in this column.
-    Until(&'static str),
-    /// The time from the one in this column until the key.
-    Since(&'static str),
-    /// Names and numbers of the thread in this column.
-    Process(&'static str),
-    Pid(&'static str),
-    ThreadName(&'static str),
-    Tid(&'static str),
+    /// This value.
+    Value(C),
+    /// The time from the key until this one.
+    Until(C),
+    /// The time from this one until the key.
+    Since(C),
+    /// Names and numbers of this thread.
+    Process(C),
+    Pid(C),
+    ThreadName(C),
+    Tid(C),
     /// Number of the row, in the order in which rows are made.
     Number,
 }
@@ -48,7 +48,7 @@ struct Shape {
     of: TakenTable,
     /// The column of `of` that sorts the rows.
     key: &'static str,
-    columns: &'static [(&'static str, Shown)],
+    columns: &'static [(&'static str, Shown<&'static str>)],
 }
 
 /// The tables, as the views of strata-export's `schema` define them. `tests/interop/parquet` compares both.
@@ -164,19 +164,6 @@ pub(crate) fn is_made_of_rows(table: &Tables) -> bool {
     table.name == FILES || SHAPES.iter().any(|shape| shape.name == table.name && has_columns(shape))
 }
 
-/// A column, with its place in a kept row.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Key,
-    Value(usize),
-    Until(usize),
-    Since(usize),
-    Process(usize),
-    Pid(usize),
-    ThreadName(usize),
-    Tid(usize),
-}
-
 /// The rows of one table.
 #[derive(Debug)]
 struct KeptRows {
@@ -187,7 +174,7 @@ struct KeptRows {
     /// The values that are kept, of those that are taken. A row's number is kept before them.
     values: Vec<usize>,
     has_number: bool,
-    columns: Vec<Place>,
+    columns: Vec<Shown<usize>>,
     rows: SortedRows,
     count: i64,
 }
@@ -209,16 +196,16 @@ impl KeptRows {
             )
         };
         let columns = shape.columns.iter().map(|(_, shown)| {
-            Some(match shown {
-                Shown::Key => Place::Key,
-                Shown::Number => Place::Value(0),
-                Shown::Value(column) => Place::Value(place(column)?),
-                Shown::Until(column) => Place::Until(place(column)?),
-                Shown::Since(column) => Place::Since(place(column)?),
-                Shown::Process(column) => Place::Process(place(column)?),
-                Shown::Pid(column) => Place::Pid(place(column)?),
-                Shown::ThreadName(column) => Place::ThreadName(place(column)?),
-                Shown::Tid(column) => Place::Tid(place(column)?),
+            Some(match *shown {
+                Shown::Key => Shown::Key,
+                Shown::Number => Shown::Number,
+                Shown::Value(column) => Shown::Value(place(column)?),
+                Shown::Until(column) => Shown::Until(place(column)?),
+                Shown::Since(column) => Shown::Since(place(column)?),
+                Shown::Process(column) => Shown::Process(place(column)?),
+                Shown::Pid(column) => Shown::Pid(place(column)?),
+                Shown::ThreadName(column) => Shown::ThreadName(place(column)?),
+                Shown::Tid(column) => Shown::Tid(place(column)?),
             })
         });
         let columns = columns.collect::<Option<_>>()?;
@@ -275,20 +262,22 @@ impl KeptRows {
             let mut cells = [Cell::Null; COLUMNS_MAX];
             for (cell, place) in cells.iter_mut().zip(&columns) {
                 *cell = match *place {
-                    Place::Key => Cell::Integer(key),
-                    Place::Value(place) => value(place),
-                    Place::Until(place) => match value(place) {
+                    Shown::Key => Cell::Integer(key),
+                    // It is kept before the others.
+                    Shown::Number => value(0),
+                    Shown::Value(place) => value(place),
+                    Shown::Until(place) => match value(place) {
                         Cell::Integer(end) => Cell::Integer(end.wrapping_sub(key)),
                         _ => Cell::Null,
                     },
-                    Place::Since(place) => match value(place) {
+                    Shown::Since(place) => match value(place) {
                         Cell::Integer(begin) => Cell::Integer(key.wrapping_sub(begin)),
                         _ => Cell::Null,
                     },
-                    Place::Process(place) => thread(place).map_or(Cell::Null, Thread::process),
-                    Place::Pid(place) => thread(place).map_or(Cell::Null, Thread::pid),
-                    Place::ThreadName(place) => thread(place).map_or(Cell::Null, Thread::name),
-                    Place::Tid(place) => thread(place).map_or(Cell::Null, Thread::tid),
+                    Shown::Process(place) => thread(place).map_or(Cell::Null, Thread::process),
+                    Shown::Pid(place) => thread(place).map_or(Cell::Null, Thread::pid),
+                    Shown::ThreadName(place) => thread(place).map_or(Cell::Null, Thread::name),
+                    Shown::Tid(place) => thread(place).map_or(Cell::Null, Thread::tid),
                 };
             }
             sink.row(cells.get(..columns.len()).unwrap_or(&cells)).map(drop)
