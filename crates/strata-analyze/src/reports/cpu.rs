@@ -22,23 +22,8 @@ pub enum By {
     #[default]
     Process,
     Thread,
-    /// A row has all processes of a name.
-    Name,
-    /// A row has all processes of a container, or of a unit or control group.
-    Container,
-    /// A row has all processes of a pod of Kubernetes.
-    Pod,
-}
-
-impl By {
-    /// Returns what the processes of a row have in common.
-    fn common(self) -> Common {
-        match self {
-            By::Container => Common::Container,
-            By::Pod => Common::Pod,
-            _ => Common::Name,
-        }
-    }
+    /// A row has all processes that have this in common.
+    Together(Common),
 }
 
 /// A time range, divided into columns of one width.
@@ -164,9 +149,8 @@ impl CpuCounter {
     /// Returns the report, with rows of threads that `is_wanted` accepts.
     #[must_use]
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> CpuReport {
-        let common = by.common();
-        let (mut rows, mut programs) = (HashMap::<ThreadId, Row>::new(), Programs::by(common));
-        let is_grouped = matches!(by, By::Name | By::Container | By::Pod);
+        let (mut rows, mut programs) = (HashMap::<ThreadId, Row>::new(), Programs::default());
+        let is_grouped = matches!(by, By::Together(_));
         let is_in = |thread| thread != ThreadId::IDLE && is_wanted(&Label::thread(world, thread));
         let of = |thread| if by == By::Process { world.process_of(thread) } else { thread };
         let mut sizes = vec![0_u64; world.threads.iter().count() + 1];
@@ -185,8 +169,8 @@ impl CpuCounter {
                 (None, _) => (ThreadId::IDLE, limit.label()),
                 (Some(process), By::Process) => (process, Label::process(world, thread)),
                 (Some(_), By::Thread) => (thread, Label::thread(world, thread)),
-                (Some(_), By::Name | By::Container | By::Pod) => {
-                    (programs.of(world, thread), Label::default())
+                (Some(_), By::Together(common)) => {
+                    (programs.of(world, common, thread), Label::default())
                 }
             };
             let row = rows.entry(key).or_default();
@@ -200,8 +184,9 @@ impl CpuCounter {
             }
             row.columns.iter_mut().zip(used.columns).for_each(|(sum, more)| *sum += more);
         }
-        if is_grouped {
-            rows.iter_mut().for_each(|(&first, row)| row.label = programs.label(world, first));
+        if let By::Together(common) = by {
+            rows.iter_mut()
+                .for_each(|(&first, row)| row.label = programs.label(world, common, first));
         }
         let mut rows: Vec<Row> = rows.into_values().filter(|row| row.running > 0).collect();
         rows.sort_by(|one, other| {

@@ -31,27 +31,12 @@ pub enum By {
     File,
     /// A row has all files of a process.
     Process,
-    /// A row has all files of all processes of a name.
-    Name,
-    /// A row has all files of all processes of a container, or of a unit or control group.
-    Container,
-    /// A row has all files of all processes of a pod of Kubernetes.
-    Pod,
+    /// A row has all files of all processes that have this in common.
+    Together(Common),
     /// A row has one file of all processes.
     Path,
     /// A row has all objects of one kind over all processes, or all requests to a disk.
     Device,
-}
-
-impl By {
-    /// Returns what the processes of a row have in common.
-    fn common(self) -> Common {
-        match self {
-            By::Container => Common::Container,
-            By::Pod => Common::Pod,
-            _ => Common::Name,
-        }
-    }
 }
 
 /// A row: system calls on one file or on several.
@@ -208,8 +193,7 @@ impl FileCounter {
     pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> FilesReport {
         let mut rows: HashMap<(Option<ThreadId>, Option<Object>), Row> = HashMap::new();
         let mut devices: HashMap<(Option<String>, &'static str, String), Row> = HashMap::new();
-        let common = by.common();
-        let (mut all, mut programs) = (Row::default(), Programs::by(common));
+        let (mut all, mut programs) = (Row::default(), Programs::default());
         for (thread, counted) in self.processes {
             let label = Label::process(world, thread);
             if !is_wanted(&label) {
@@ -218,7 +202,7 @@ impl FileCounter {
             all.merge(&counted);
             let process = match by {
                 By::Process => world.process_of(thread),
-                By::Name | By::Container | By::Pod => programs.of(world, thread),
+                By::Together(common) => programs.of(world, common, thread),
                 _ => continue,
             };
             let row = rows.entry((Some(process), None)).or_default();
@@ -228,8 +212,7 @@ impl FileCounter {
         for ((thread, object), counted) in self.rows {
             let object = of_address(world, object);
             let label = Label::process(world, thread);
-            if matches!(by, By::Process | By::Name | By::Container | By::Pod) || !is_wanted(&label)
-            {
+            if matches!(by, By::Process | By::Together(_)) || !is_wanted(&label) {
                 continue;
             }
             if by == By::Device {
@@ -250,9 +233,9 @@ impl FileCounter {
                 row.label = label;
             }
         }
-        if matches!(by, By::Name | By::Container | By::Pod) {
+        if let By::Together(common) = by {
             for ((first, _), row) in &mut rows {
-                let label = first.map(|first| programs.label(world, first));
+                let label = first.map(|first| programs.label(world, common, first));
                 row.label = label.unwrap_or_default();
             }
         }

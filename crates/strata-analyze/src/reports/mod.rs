@@ -45,7 +45,7 @@ pub mod memory;
 mod more_tests;
 pub mod network;
 pub mod offcpu;
-mod program_groups;
+pub mod program_groups;
 #[cfg(test)]
 mod programs_tests;
 mod recorded_kinds;

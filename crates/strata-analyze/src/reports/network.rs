@@ -74,23 +74,8 @@ pub enum By {
     Connection,
     /// A row has all connections of a process.
     Process,
-    /// A row has all connections of all processes of a name.
-    Name,
-    /// A row has all connections of all processes of a container, or of a unit or control group.
-    Container,
-    /// A row has all connections of all processes of a pod of Kubernetes.
-    Pod,
-}
-
-impl By {
-    /// Returns what the processes of a row have in common.
-    fn common(self) -> Common {
-        match self {
-            By::Container => Common::Container,
-            By::Pod => Common::Pod,
-            _ => Common::Name,
-        }
-    }
+    /// A row has all connections of all processes that have this in common.
+    Together(Common),
 }
 
 /// The role of this end of a connection when the connection was established.
@@ -726,7 +711,7 @@ impl NetworkCounter {
         }
         let who = of.who.map(|who| world.process_of(who));
         let (role, peer) = match self.by {
-            By::Process | By::Name | By::Container | By::Pod => (Role::Unknown, None),
+            By::Process | By::Together(_) => (Role::Unknown, None),
             By::Peer => (of.role, peer_of(&of)),
             By::Connection => (of.role, of.peer.map(Peer::Address)),
         };
@@ -753,7 +738,7 @@ impl NetworkCounter {
         for (_, of) in known {
             self.finish_one(world, of);
         }
-        let mut programs = Programs::by(self.by.common());
+        let mut programs = Programs::default();
         let mut rows: HashMap<RowKey, Row> = HashMap::new();
         for (key, (of, sums)) in self.rows {
             let label = key.who.map(|who| Label::process(world, who)).unwrap_or_default();
@@ -762,7 +747,7 @@ impl NetworkCounter {
             }
             self.report.all.merge(&sums);
             let who = match self.by {
-                By::Name | By::Container | By::Pod => key.who.map(|who| programs.of(world, who)),
+                By::Together(common) => key.who.map(|who| programs.of(world, common, who)),
                 _ => key.who,
             };
             let row = rows.entry(RowKey { who, ..key }).or_default();
@@ -774,9 +759,10 @@ impl NetworkCounter {
                 (row.local, row.fate, row.begin) = (of.local, Some(of.fate), of.began);
             }
         }
-        if matches!(self.by, By::Name | By::Container | By::Pod) {
+        if let By::Together(common) = self.by {
             for (key, row) in &mut rows {
-                row.label = key.who.map(|who| programs.label(world, who)).unwrap_or_default();
+                row.label =
+                    key.who.map(|who| programs.label(world, common, who)).unwrap_or_default();
             }
         }
         let mut rows: Vec<Row> = rows.into_values().collect();

@@ -11,10 +11,9 @@ const UNKNOWN: &str = "no container known";
 const NO_POD: [&str; 2] = ["no pod", "no pod known"];
 
 /// The property that the processes of one row have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Common {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Common {
     /// The name of the process.
-    #[default]
     Name,
     /// The [container](World::container), or else the unit or other purpose of their control group.
     Container,
@@ -40,10 +39,9 @@ impl Common {
     }
 }
 
-/// Processes by name, container or pod. On each machine, the processes with the same value share a row of a report.
+/// Processes by what they have [in common](Common), the same in all calls. On each machine, the processes with the same value share a row of a report.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    common: Common,
     /// The first process that was found for each machine and name.
     first: HashMap<(u8, String), ThreadId>,
     /// All processes of a program, by the first one that was found.
@@ -51,26 +49,21 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Returns groups of processes that have this in common.
-    pub(super) fn by(common: Common) -> Programs {
-        Programs { common, ..Programs::default() }
-    }
-
     /// Returns the process that stands for the thread's program: the first one that was found with its name.
-    pub(super) fn of(&mut self, world: &World, thread: ThreadId) -> ThreadId {
+    pub(super) fn of(&mut self, world: &World, common: Common, thread: ThreadId) -> ThreadId {
         let process = world.process_of(thread);
         let machine = world.threads.get(thread).map_or(0, |thread| thread.machine);
-        let key = (machine, self.common.text(world, thread));
+        let key = (machine, common.text(world, thread));
         let first = *self.first.entry(key).or_insert(process);
         self.all.entry(first).or_default().insert(process);
         first
     }
 
     /// Returns the label of all processes for which `first` stands: without a number if they are several.
-    pub(super) fn label(&self, world: &World, first: ThreadId) -> Label {
+    pub(super) fn label(&self, world: &World, common: Common, first: ThreadId) -> Label {
         let label = Label::process(world, first);
-        if self.common != Common::Name {
-            let process = self.common.text(world, first);
+        if common != Common::Name {
+            let process = common.text(world, first);
             let processes = self.all.get(&first).map_or(1, HashSet::len);
             let program = String::new();
             return Label { process, program, pid: None, home: None, processes, ..label };

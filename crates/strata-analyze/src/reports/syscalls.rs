@@ -27,23 +27,8 @@ pub enum By {
     Thread,
     /// A row has one call in all processes.
     Name,
-    /// A row has one call in all processes of a program.
-    Program,
-    /// A row has one call in all processes of a container, or of a unit or control group.
-    Container,
-    /// A row has one call in all processes of a pod of Kubernetes.
-    Pod,
-}
-
-impl By {
-    /// Returns what the processes of a row have in common.
-    fn common(self) -> Common {
-        match self {
-            By::Container => Common::Container,
-            By::Pod => Common::Pod,
-            _ => Common::Name,
-        }
-    }
+    /// A row has one call in all processes that have this in common.
+    Together(Common),
 }
 
 /// A row: the system calls of one name.
@@ -182,8 +167,7 @@ impl SyscallCounter {
     ) -> Syscalls {
         let is_of = |thread| is_wanted.is_none_or(|is| is(&Label::thread(world, thread)));
         let mut rows: HashMap<(Option<ThreadId>, CallId), Row> = HashMap::new();
-        let common = by.common();
-        let (mut all, mut of_nobody, mut programs) = (Row::default(), 0, Programs::by(common));
+        let (mut all, mut of_nobody, mut programs) = (Row::default(), 0, Programs::default());
         for (thread, call, counted) in self.counted {
             match thread {
                 Some(thread) if !is_of(thread) => continue,
@@ -197,9 +181,7 @@ impl SyscallCounter {
                 By::Process => thread.map(|thread| world.process_of(thread)),
                 By::Thread => thread,
                 By::Name => None,
-                By::Program | By::Container | By::Pod => {
-                    thread.map(|thread| programs.of(world, thread))
-                }
+                By::Together(common) => thread.map(|thread| programs.of(world, common, thread)),
             };
             all.merge(&counted);
             let row = rows.entry((key, call)).or_default();
@@ -213,9 +195,9 @@ impl SyscallCounter {
                 };
             }
         }
-        if matches!(by, By::Program | By::Container | By::Pod) {
+        if let By::Together(common) = by {
             for ((first, _), row) in &mut rows {
-                let label = first.map(|first| programs.label(world, first));
+                let label = first.map(|first| programs.label(world, common, first));
                 row.label = label.unwrap_or_default();
             }
         }

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use strata_analyze::pipeline::span;
 use strata_analyze::reports::cpu::{By, Columns, Cpu, CpuCounter, CpuReport, Row};
 use strata_analyze::reports::cpu_power::{Power, PowerCounter, PowerRow};
+use strata_analyze::reports::program_groups::Common;
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::TimeRange;
 use strata_report::{Document, Figure, Part, Table, Unit, Value};
@@ -88,9 +89,9 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let by = match flags.by {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
-        ByFlag::Name => By::Name,
-        ByFlag::Container => By::Container,
-        ByFlag::Pod => By::Pod,
+        ByFlag::Name => By::Together(Common::Name),
+        ByFlag::Container => By::Together(Common::Container),
+        ByFlag::Pod => By::Together(Common::Pod),
     };
     let wanted = whose.of(world);
     let (counter, power) = counter;

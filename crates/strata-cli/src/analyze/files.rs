@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use strata_analyze::reports::files::{
     By, Disk, FileCounter, FilesReport, Row, Slow, DISK, UNKNOWN,
 };
+use strata_analyze::reports::program_groups::Common;
 use strata_analyze::reports::QUANTILE_ERROR;
 use strata_analyze::short::result_text;
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
@@ -95,9 +96,9 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let by = match flags.by {
         ByFlag::File => By::File,
         ByFlag::Process => By::Process,
-        ByFlag::Name => By::Name,
-        ByFlag::Container => By::Container,
-        ByFlag::Pod => By::Pod,
+        ByFlag::Name => By::Together(Common::Name),
+        ByFlag::Container => By::Together(Common::Container),
+        ByFlag::Pod => By::Together(Common::Pod),
         ByFlag::Path => By::Path,
         ByFlag::Device => By::Device,
     };

@@ -8,6 +8,7 @@ use strata_analyze::reports::files::{By as FilesBy, FileCounter, Row as FileRow}
 use strata_analyze::reports::network::{
     By, Drops, Fate, NetworkCounter, NetworkReport, Peer, Role, Row, SlowConnect, Sums,
 };
+use strata_analyze::reports::program_groups::Common;
 use strata_analyze::reports::{Times, QUANTILE_ERROR};
 use strata_report::{Columns, Document, Figure, Part, Unit, Value};
 use strata_session::stop::Stop;
@@ -89,9 +90,9 @@ pub fn run(flags: &NetworkFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Peer => By::Peer,
         ByFlag::Connection => By::Connection,
         ByFlag::Process => By::Process,
-        ByFlag::Name => By::Name,
-        ByFlag::Container => By::Container,
-        ByFlag::Pod => By::Pod,
+        ByFlag::Name => By::Together(Common::Name),
+        ByFlag::Container => By::Together(Common::Container),
+        ByFlag::Pod => By::Together(Common::Pod),
     };
     let connections = NetworkCounter::new(range, by, whose.kept(flags.slowest, SLOWEST_MAX));
     let mut counter = (connections, FileCounter::new(range, 0));

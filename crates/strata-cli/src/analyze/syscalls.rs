@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use strata_analyze::reports::program_groups::Common;
 use strata_analyze::reports::syscalls::{By, Row, Slow, SyscallCounter, Syscalls};
 use strata_analyze::reports::{arguments, Label, QUANTILE_ERROR};
 use strata_analyze::short::result_text;
@@ -79,9 +80,9 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Process => By::Process,
         ByFlag::Thread => By::Thread,
         ByFlag::Name => By::Name,
-        ByFlag::Container => By::Container,
-        ByFlag::Pod => By::Pod,
-        ByFlag::Program => By::Program,
+        ByFlag::Container => By::Together(Common::Container),
+        ByFlag::Pod => By::Together(Common::Pod),
+        ByFlag::Program => By::Together(Common::Name),
     };
     let world = made.passed.timeline.world();
     let wanted = whose.of(world);

@@ -7,6 +7,7 @@ use super::told::{range, Told};
 use crate::hand_tests::V::{self, Text, I64, U32, U64, U8};
 use crate::reports::blocked::{Blocked, BlockedCounter, BlockedReport, WaitKind};
 use crate::reports::locks::{self, LockCounter};
+use crate::reports::program_groups::Common;
 use crate::reports::started_processes::BegunProcesses;
 use crate::reports::{cpu, files, syscalls, Label, Times};
 
@@ -466,7 +467,8 @@ fn processes_of_a_name_are_one_row_where_rows_are_by_name() {
 
     let counter = cpu::CpuCounter::new(range(0, 1000), 1);
     let (counter, passed) = told.seen(TimeRange::ALL, counter);
-    let report = counter.finish(passed.timeline.world(), cpu::By::Name, &|_| true);
+    let report =
+        counter.finish(passed.timeline.world(), cpu::By::Together(Common::Name), &|_| true);
     let found: Vec<_> = report.rows.iter().map(|row| shown(&row.label)).collect();
     let alone = ("t5".to_owned(), Some(5), 0);
     assert_eq!(found, [git.clone(), ("sh".to_owned(), None, 2), alone]);
@@ -474,13 +476,14 @@ fn processes_of_a_name_are_one_row_where_rows_are_by_name() {
 
     let counter = files::FileCounter::new(TimeRange::ALL, 0);
     let (counter, passed) = told.seen(TimeRange::ALL, counter);
-    let report = counter.finish(passed.timeline.world(), files::By::Name, &|_| true);
+    let report =
+        counter.finish(passed.timeline.world(), files::By::Together(Common::Name), &|_| true);
     let row = report.rows.iter().find(|row| row.label.process == "git").unwrap();
     assert_eq!((shown(&row.label), row.opens), (git.clone(), 4));
 
     let counter = syscalls::SyscallCounter::new(TimeRange::ALL, 0);
     let (counter, passed) = told.seen(TimeRange::ALL, counter);
-    let report = counter.finish(passed.timeline.world(), syscalls::By::Program);
+    let report = counter.finish(passed.timeline.world(), syscalls::By::Together(Common::Name));
     let is_open = |row: &&syscalls::Row| row.name == "openat" && row.label.process == "git";
     let row = report.rows.iter().find(is_open).unwrap();
     assert_eq!((shown(&row.label), row.times.count), (git, 4));

@@ -6,6 +6,7 @@ use strata_timeline::{pass, Asked};
 use crate::hand_tests::V::{self, Text, I64, U32};
 use crate::hand_tests::{metadata, Hand, Packets};
 use crate::reports::cpu::{By, CpuCounter};
+use crate::reports::program_groups::Common;
 
 const EVENTS: [(&str, &str); 5] = [
     (
@@ -20,7 +21,7 @@ const EVENTS: [(&str, &str); 5] = [
 
 /// Returns the rows of a recording in which each of these threads runs for 10 ns in turn.
 fn rows(records: Vec<(u8, u64, Vec<V>)>, turns: &[u32]) -> Vec<(String, usize, u64)> {
-    rows_by(By::Container, records, turns)
+    rows_by(By::Together(Common::Container), records, turns)
 }
 
 fn rows_by(by: By, records: Vec<(u8, u64, Vec<V>)>, turns: &[u32]) -> Vec<(String, usize, u64)> {
@@ -75,7 +76,7 @@ fn containers_of_a_pod_share_a_row_with_its_name_or_else_its_number() {
         group(7, "/kubepods/burstable/pod0f1e2d3c-0123-4567-89ab-cdef01234567/3", "333333333333"),
         group(8, "/system.slice/ssh.service", ""),
     ];
-    let found = rows_by(By::Pod, records, &[5, 6, 7, 8, 9, 5]);
+    let found = rows_by(By::Together(Common::Pod), records, &[5, 6, 7, 8, 9, 5]);
     let wanted = [
         ("shop/web".to_owned(), 2, 30),
         ("no pod".to_owned(), 1, 10),

@@ -7,6 +7,7 @@ use super::told::range;
 use crate::hand_tests::V::{self, Text, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets};
 use crate::reports::network::{By, Fate, NetworkCounter, NetworkReport, Peer, Role};
+use crate::reports::program_groups::Common;
 
 const ENDS: &str = "u8 saddr[4]; u8 daddr[4]; u8 saddr_v6[16]; u8 daddr_v6[16];";
 
@@ -271,6 +272,6 @@ fn connections_share_a_row_by_peer_and_by_process() {
     assert_eq!(rows, [(Some(5), 51, 130), (Some(7), 51, 500)]);
     let at_port = Peer::AtPort("10.0.0.2".parse().unwrap(), 80);
     assert_eq!(report.rows[1].peer, Some(at_port));
-    assert_eq!(many().report(TimeRange::ALL, By::Name).rows.len(), 2);
+    assert_eq!(many().report(TimeRange::ALL, By::Together(Common::Name)).rows.len(), 2);
     assert_eq!(many().report(TimeRange::ALL, By::Connection).rows.len(), 102);
 }
