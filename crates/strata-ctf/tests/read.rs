@@ -15,7 +15,7 @@ fn find_of_a_missing_path_says_so() {
     let folder = Folder::new();
     let error = find(&folder.path().join("nothing")).unwrap_err();
     assert!(matches!(error, OpenError::Missing { .. }), "{error}");
-    assert!(error.to_string().contains("there is no such folder"), "{error}");
+    assert!(error.to_string().contains("there is no such trace"), "{error}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub enum OpenError {
     #[error("no trace is named. Name a trace's folder, or one with traces below it")]
     NoPath,
     /// The path does not exist.
-    #[error("{}: there is no such folder. Look for a typing error in the path", path.display())]
+    #[error("{}: there is no such trace. Look for a typing error in the path", path.display())]
     Missing {
         /// Path that was given.
         path: PathBuf,
