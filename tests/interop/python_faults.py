@@ -28,7 +28,7 @@ def raises(kind, do, text):
 
 
 trace = strata.open(PATH)
-raises(strata.OpenError, lambda: strata.open("/nonexistent"), "no such folder")
+raises(strata.OpenError, lambda: strata.open("/nonexistent"), "there is no such trace")
 raises(strata.OpenError, strata.open, "no trace is named")
 raises(strata.QueryError, lambda: trace.sql("select * from missing"), "no such table: missing")
 raises(strata.QueryError, lambda: trace.sql("drop table events"), "a query only reads")
