@@ -31,7 +31,7 @@ use crate::ids::thread_id::ThreadId;
 use crate::records::facts::{More, Part, PolledDescriptors, RecordText, SocketAddress};
 use crate::world::descriptor_tables::OpenedFor;
 use crate::world::state::Object;
-use crate::world::threads::{Arguments, OpenCall, WaitArgument};
+use crate::world::threads::{Arguments, OpenCall, WaitArgument, NO_ARGUMENTS};
 use crate::world::World;
 
 pub(crate) const AT_FDCWD: i32 = -100;
@@ -78,6 +78,14 @@ pub(crate) fn begin(
 ) {
     let call = open.call;
     let kind = world.calls.kind(call);
+    // The most frequent call of programs with threads concerns no descriptor, and its object is memory.
+    if kind == CallKind::Futex {
+        open.object = object_at_begin(world, who, object);
+        let wait = more.number(Part::Argument).map_or(WaitArgument::None, WaitArgument::Expected);
+        let control = more.number(Part::Control);
+        open.arguments = Some(Arguments { wait, control, ..NO_ARGUMENTS });
+        return;
+    }
     let descriptor = match object {
         Object::Descriptor(number @ 0..) => Some(number),
         _ => None,
@@ -110,10 +118,6 @@ pub(crate) fn begin(
                 let only = more.polled().and_then(PolledDescriptors::only);
                 open.object = only.map_or(Object::None, |only| polled(world, who, only));
             }
-        }
-        CallKind::Futex => {
-            let value = more.number(Part::Argument);
-            arguments.wait = value.map_or(WaitArgument::None, WaitArgument::Expected);
         }
         CallKind::Watch => watch(world, who, descriptor, more),
         _ if wants_paths => set_path(world, who, open, more),
@@ -177,9 +181,10 @@ pub(crate) fn object_at_end(
     who: ThreadId,
     more: More<'_>,
 ) -> Object {
-    let is_poll = world.calls.kind(open.call) == CallKind::Poll;
-    let ready = more.polled().filter(|_| is_poll && open.object == Object::None);
-    match ready.and_then(PolledDescriptors::first) {
+    if open.object != Object::None || world.calls.kind(open.call) != CallKind::Poll {
+        return open.object;
+    }
+    match more.polled().and_then(PolledDescriptors::first) {
         Some(ready) => polled(world, who, ready),
         None => open.object,
     }

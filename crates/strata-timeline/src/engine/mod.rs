@@ -61,6 +61,7 @@ use crate::descriptors::call_effects;
 use crate::engine::open_disk_requests::{kind_of, Requests};
 use crate::engine::softirq_causes::{SoftirqCauses, SOFTIRQS};
 use crate::engine::state_before::FactsBefore;
+use crate::engine::wakes::ERESTART_RESTARTBLOCK;
 use crate::ids::calls::{CallId, CallKind};
 use crate::ids::names;
 use crate::ids::thread_id::ThreadId;
@@ -846,7 +847,13 @@ impl Engine {
         thread.wants_name |= matches!(kind, CallKind::Rename | CallKind::Exec);
         let activity = thread.active();
         activity.fault = NEVER;
-        let is_plain = kind == CallKind::Other && activity.may_time_out.is_none();
+        // A futex has effects only if a timer may have ended its wait, or if it goes on later.
+        let is_plain = activity.may_time_out.is_none()
+            && match kind {
+                CallKind::Other => true,
+                CallKind::Futex => result != Some(-ERESTART_RESTARTBLOCK),
+                _ => false,
+            };
         match &activity.open {
             Some(open) if open.call == call && is_plain => {
                 let done = ended(who, open, result, (time, selected));

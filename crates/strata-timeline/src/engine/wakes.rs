@@ -19,7 +19,7 @@ use crate::world::{Blind, World};
 const EAGAIN: i64 = 11;
 const ETIME: i64 = 62;
 const ETIMEDOUT: i64 = 110;
-const ERESTART_RESTARTBLOCK: i64 = 516;
+pub(super) const ERESTART_RESTARTBLOCK: i64 = 516;
 /// The names of files that a timer makes readable: as this crate names them, and as a state dump does.
 const TIMER_FILES: [&str; 2] = ["timerfd", "[timerfd]"];
 

@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
 const _: () = assert!(size_of::<OpenCall>() <= 128);
 
 /// The arguments of a call of which nothing is known.
-static NO_ARGUMENTS: Arguments = Arguments {
+pub(crate) static NO_ARGUMENTS: Arguments = Arguments {
     descriptor: None,
     target: Object::None,
     path: Name::NONE,
