@@ -61,8 +61,7 @@ use crate::descriptors::call_effects;
 use crate::engine::open_disk_requests::{kind_of, Requests};
 use crate::engine::softirq_causes::{SoftirqCauses, SOFTIRQS};
 use crate::engine::state_before::FactsBefore;
-use crate::engine::wakes::ERESTART_RESTARTBLOCK;
-use crate::ids::calls::{CallId, CallKind};
+use crate::ids::calls::{is_to_restart, CallId, CallKind};
 use crate::ids::names;
 use crate::ids::thread_id::ThreadId;
 use crate::observer::{Call, DiskRequest, Interrupt, Observer, Run, Unpaired, UnpairedCall};
@@ -851,7 +850,7 @@ impl Engine {
         let is_plain = activity.may_time_out.is_none()
             && match kind {
                 CallKind::Other => true,
-                CallKind::Futex => result != Some(-ERESTART_RESTARTBLOCK),
+                CallKind::Futex => !is_to_restart(result),
                 _ => false,
             };
         match &activity.open {

@@ -6,7 +6,7 @@
 
 use super::{Engine, FAULT_MAX};
 use crate::descriptors::call_effects::is_ready_only;
-use crate::ids::calls::{CallId, CallKind};
+use crate::ids::calls::{is_to_restart, CallId, CallKind};
 use crate::ids::thread_id::ThreadId;
 use crate::observer::Observer;
 use crate::records::facts::{More, RecordText, Spot};
@@ -19,7 +19,6 @@ use crate::world::{Blind, World};
 const EAGAIN: i64 = 11;
 const ETIME: i64 = 62;
 const ETIMEDOUT: i64 = 110;
-pub(super) const ERESTART_RESTARTBLOCK: i64 = 516;
 /// The names of files that a timer makes readable: as this crate names them, and as a state dump does.
 const TIMER_FILES: [&str; 2] = ["timerfd", "[timerfd]"];
 
@@ -240,7 +239,7 @@ impl Engine {
     /// Keeps a call whose result means that the kernel continues it as restart_syscall().
     #[inline]
     pub(super) fn may_begin_again(&mut self, who: ThreadId, open: &OpenCall, result: Option<i64>) {
-        if result == Some(-ERESTART_RESTARTBLOCK) {
+        if is_to_restart(result) {
             if let Some(thread) = self.world.threads.get_mut(who) {
                 thread.restarts = Some(Box::new(*open));
             }

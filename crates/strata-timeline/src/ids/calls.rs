@@ -193,6 +193,13 @@ pub fn is_of_descriptors(name: &str) -> bool {
     }
 }
 
+/// Returns whether a call with this result goes on as restart_syscall() once a signal has been handled.
+#[inline]
+pub(crate) fn is_to_restart(result: Option<i64>) -> bool {
+    const ERESTART_RESTARTBLOCK: i64 = 516;
+    result == Some(-ERESTART_RESTARTBLOCK)
+}
+
 pub(crate) fn kind(name: &str) -> CallKind {
     let name = name.strip_prefix("compat_").unwrap_or(name);
     match name.strip_suffix("_time64").or_else(|| name.strip_suffix("_time32")).unwrap_or(name) {
