@@ -141,14 +141,19 @@ impl FileSums {
     /// Passes the rows to `sink`, those with the most time first.
     ///
     /// # Errors
-    /// A file cannot be written or read, or an error of `sink`.
-    pub(crate) fn write(mut self, threads: &Threads, sink: &mut dyn RowSink) -> io::Result<()> {
+    /// A file cannot be written or read, `stop` has returned true, or an error of `sink`.
+    pub(crate) fn write(
+        mut self,
+        threads: &Threads,
+        stop: &dyn Fn() -> bool,
+        sink: &mut dyn RowSink,
+    ) -> io::Result<()> {
         self.make_room()?;
         let FileSums { folder, others, .. } = self;
         let mut rows = SortedRows::new(&folder);
         let mut objects = Objects { threads, sums: HashMap::new(), rows: &mut rows };
         let mut hash = None;
-        others.drain(|of, mut bytes| {
+        others.drain(stop, |of, mut bytes| {
             if hash.replace(of).is_some_and(|before| before != of) {
                 objects.end()?;
             }
@@ -156,7 +161,7 @@ impl FileSums {
             Ok(())
         })?;
         objects.end()?;
-        rows.drain(|_, mut bytes| {
+        rows.drain(stop, |_, mut bytes| {
             let cells: [Cell<'_>; 8] = std::array::from_fn(|_| next(&mut bytes));
             sink.row(&cells).map(drop)
         })

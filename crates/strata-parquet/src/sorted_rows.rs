@@ -18,6 +18,8 @@ const PIECES_BYTES: usize = 16 << 20;
 const PIECE_BYTES: usize = 16 << 10;
 /// The most names that are tried for the file.
 const TRIES: u32 = 1000;
+/// Number of rows between two checks for a request to stop.
+const LOOK_INTERVAL: u32 = if cfg!(test) { 8 } else { 4096 };
 /// Size of the key and of the length of a row in the file \[byte\].
 const HEAD: usize = 12;
 
@@ -135,11 +137,23 @@ impl SortedRows {
     /// Passes all rows to `each`, in the order of their keys.
     ///
     /// # Errors
-    /// The file cannot be read or written, or an error of `each`.
+    /// The file cannot be read or written, an error of `each`, or [`io::ErrorKind::Interrupted`] if `stop` has returned true.
     pub(crate) fn drain(
         mut self,
+        stop: &dyn Fn() -> bool,
         mut each: impl FnMut(i64, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
+        let mut left = LOOK_INTERVAL;
+        let mut each = |key: i64, bytes: &[u8]| {
+            left -= 1;
+            if left == 0 {
+                left = LOOK_INTERVAL;
+                if stop() {
+                    return Err(io::Error::from(io::ErrorKind::Interrupted));
+                }
+            }
+            each(key, bytes)
+        };
         if self.runs.is_empty() {
             self.sort();
             return self.rows.iter().try_for_each(|row| each(row.key, part(&self.bytes, row)));
@@ -253,7 +267,7 @@ mod tests {
         let runs = sorted.runs.len();
         let mut out = Vec::new();
         sorted
-            .drain(|key, bytes| {
+            .drain(&|| false, |key, bytes| {
                 out.push((key, bytes.to_vec()));
                 Ok(())
             })
@@ -281,6 +295,24 @@ mod tests {
         }
         assert_eq!(sorted(1, &rows[..9]).1, 9);
         assert!(sorted(1, &[]).0.is_empty());
+    }
+
+    #[test]
+    fn a_request_to_stop_ends_the_reading_of_rows_in_memory_and_in_runs() {
+        for run_bytes in [1 << 30, 1 << 10] {
+            let mut rows = SortedRows { run_bytes, ..SortedRows::new(&std::env::temp_dir()) };
+            for number in 0..1000_u32 {
+                rows.push(number.into(), |out| out.extend(number.to_le_bytes())).unwrap();
+            }
+            assert_eq!(rows.runs.is_empty(), run_bytes == 1 << 30);
+            let count = std::cell::Cell::new(0);
+            let stopped = rows.drain(&|| count.get() >= 100, |_, _| {
+                count.set(count.get() + 1);
+                Ok(())
+            });
+            assert_eq!(stopped.unwrap_err().kind(), io::ErrorKind::Interrupted);
+            assert!((100..100 + LOOK_INTERVAL).contains(&count.get()), "{}", count.get());
+        }
     }
 
     #[test]

@@ -229,6 +229,25 @@ fn rows_that_are_taken_from_the_pass_are_those_of_queries() {
 }
 
 #[test]
+fn a_request_to_stop_ends_the_writing_of_tables_and_of_sums() {
+    let golden = Golden::new();
+    let names = ["calls", "states", "files"];
+    let mut taken = golden.database();
+    let rows = TimelineRows::new(names.into_iter(), &std::env::temp_dir()).unwrap();
+    let taker = SharedTaker::new(rows);
+    taken.take_rows(taker.any()).unwrap();
+    let mut rows = taker.into_inner().unwrap();
+    rows.finish().unwrap();
+    let threads = Threads::read(&mut taken).unwrap();
+    for name in names {
+        let mut lines = Lines::default();
+        let stopped = rows.write(name, &threads, &|| true, &mut lines).unwrap_err();
+        assert_eq!(stopped.kind(), io::ErrorKind::Interrupted, "{name}");
+        assert!(lines.0.len() < 8, "{name}: {}", lines.0.len());
+    }
+}
+
+#[test]
 fn a_column_with_too_many_values_for_a_dictionary_is_written_without_one() {
     let columns = vec![column("n", Kind::Integer), column("t", Kind::Text)];
     let mut writer = TableWriter::new(Vec::new(), columns, None, origin(1, None)).unwrap();

@@ -152,8 +152,6 @@ const SHAPES: [Shape; 5] = [
 const FILES: &str = "files";
 /// The most columns of a table in [`SHAPES`], and of a table whose rows are taken.
 const COLUMNS_MAX: usize = 17;
-/// Number of rows between two checks for a request to stop.
-const LOOK_INTERVAL: u32 = 4096;
 
 /// Returns true if a table can be made of taken rows.
 pub(crate) fn is_made_of_rows(table: &Tables) -> bool {
@@ -246,15 +244,7 @@ impl KeptRows {
     ) -> io::Result<()> {
         let KeptRows { values, has_number, columns, rows, .. } = self;
         let count = values.len() + usize::from(has_number);
-        let mut left = LOOK_INTERVAL;
-        rows.drain(|key, mut bytes| {
-            left -= 1;
-            if left == 0 {
-                left = LOOK_INTERVAL;
-                if stop() {
-                    return Err(io::Error::from(io::ErrorKind::Interrupted));
-                }
-            }
+        rows.drain(stop, |key, mut bytes| {
             let mut values = [Cell::Null; COLUMNS_MAX];
             values.iter_mut().take(count).for_each(|value| *value = next(&mut bytes));
             let value = |place: usize| values.get(place).copied().unwrap_or(Cell::Null);
@@ -418,7 +408,7 @@ impl TimelineRows {
     ) -> io::Result<bool> {
         if table == FILES {
             let Some(files) = self.files.take() else { return Ok(false) };
-            files.write(threads, sink)?;
+            files.write(threads, stop, sink)?;
         } else {
             let Some(index) = self.tables.iter().position(|kept| kept.name == table) else {
                 return Ok(false);
