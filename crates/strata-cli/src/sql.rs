@@ -30,11 +30,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail, Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 use strata_sql::{
-    CounterRule, Database, Found, Options, PairRule, Parameters, SourceOptions, SqlError, StopCheck,
+    ends_statement, CounterRule, Database, Found, Options, PairRule, Parameters, SourceOptions,
+    SqlError, StopCheck,
 };
 
 use crate::exit_status::STOP_PATIENCE;
@@ -177,6 +178,7 @@ pub fn run(mut flags: SqlFlags) -> Result<u8> {
     let mut session = Session { database: &mut database, format };
     if let Some(prompt) = prompt {
         let names = Names::new(session.database.tables()?);
+        stderr::line("A query ends with a semicolon. .tables lists the tables, .help all words; Ctrl-D ends.");
         prompt.run(names, |text| {
             if let Err(error) = session.query(text) {
                 let is_stopped = matches!(error.downcast_ref(), Some(SqlError::Stopped));
@@ -217,6 +219,18 @@ fn end_by_others(stop: &Stop) -> io::Result<()> {
     std::thread::Builder::new().name("stop".to_owned()).spawn(watch).map(drop)
 }
 
+/// The text of `.help`.
+const HELP: &str = "\
+.tables            list the tables: one for each event, and those that are
+                   derived from all events, such as calls and states
+.schema [TABLE]    list the columns of a table, or of all
+.format [FORMAT]   print rows as table, csv or json from now on
+.quit              end; so does Ctrl-D
+A query ends with a semicolon, and may have many lines. Ctrl-C ends a query
+that runs, or clears what is typed. Tab completes names and keywords, and the
+arrows show earlier queries. Functions and tables: strata sql --help
+";
+
 /// Number of the signal of Ctrl-C.
 const INTERRUPT: i32 = rustix::process::Signal::INT.as_raw();
 
@@ -229,7 +243,8 @@ struct Session<'s> {
 impl Session<'_> {
     /// Answers a query, or runs a command that begins with a dot.
     fn query(&mut self, text: &str) -> Result<()> {
-        if let Some(word) = text.trim().strip_prefix('.') {
+        let text = text.trim();
+        if let Some(word) = text.strip_prefix('.') {
             return self.word(word);
         }
         let mut out = BufWriter::with_capacity(64 << 10, stdout::raw());
@@ -249,14 +264,33 @@ impl Session<'_> {
     fn word(&mut self, word: &str) -> Result<()> {
         let mut words = word.split_whitespace();
         let text = match words.next() {
+            Some("tables") if stdout::is_terminal() => {
+                let names = schema::tables(&self.database.tables()?);
+                schema::in_columns(&names, stdout::terminal_columns().unwrap_or(80))
+            }
             Some("tables") => schema::tables(&self.database.tables()?),
             Some("schema") => schema::columns(&self.database.tables()?, words.next())?,
+            Some("format") => return self.set_format(words.next()),
+            Some("help") => HELP.to_owned(),
             other => bail!(
-                "sql: '.{}' is no word. Use .tables or .schema TABLE",
+                "sql: '.{}' is no word. Use .tables, .schema TABLE, .format FORMAT or .help",
                 clean(other.unwrap_or_default())
             ),
         };
         stdout::text("sql", &text)
+    }
+
+    /// Sets the format of the rows that follow. Without a name, prints the present one.
+    fn set_format(&mut self, name: Option<&str>) -> Result<()> {
+        let Some(name) = name else {
+            let present = self.format.to_possible_value();
+            let present = present.map(|value| format!("{}\n", value.get_name()));
+            return stdout::text("sql", &present.unwrap_or_default());
+        };
+        let found = SqlFormat::from_str(name, true);
+        self.format = found
+            .map_err(|_| anyhow!("sql: '{}' is no format. Use table, csv or json", clean(name)))?;
+        Ok(())
     }
 
     /// Runs statements from stdin, each of which ends with a semicolon.
@@ -270,7 +304,7 @@ impl Session<'_> {
             }
             text.push_str(&line);
             text.push('\n');
-            if line.trim_end().ends_with(';') {
+            if ends_statement(&text) {
                 self.query(&text)?;
                 text.clear();
             }

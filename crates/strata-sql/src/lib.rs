@@ -38,6 +38,7 @@ mod scan;
 mod scan_cache;
 mod shared_data;
 mod span_join;
+mod statement_end;
 mod symbols;
 mod table;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use findings::Found;
 pub use parameters::Parameters;
 pub use row_sink::{Cell, EventRows, EventValue, RowSink};
 pub use shared_data::{Remark, StopCheck};
+pub use statement_end::ends_statement;
 pub use strata_analyze::counters::CounterRule;
 pub use strata_analyze::debug_info::SourceOptions;
 pub use strata_export::sql::{RowTaker, SharedTaker, TakenTable, SCHEMA_VERSION};

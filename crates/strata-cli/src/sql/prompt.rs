@@ -17,13 +17,16 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
-use strata_sql::Tables;
+use strata_sql::{ends_statement, Tables};
 
-/// Limit on the lines that the history keeps.
+/// Limit on the statements that the history keeps.
 const LINES: usize = 1000;
 
 /// Words that are completed besides names of tables and columns.
-const WORDS: [&str; 39] = [
+const WORDS: [&str; 42] = [
+    ".format",
+    ".help",
+    ".quit",
     ".schema",
     ".tables",
     "and",
@@ -190,7 +193,7 @@ impl Prompt {
     /// # Errors
     /// The terminal cannot be used.
     pub(super) fn new() -> Result<Prompt> {
-        let config = Config::builder().max_history_size(LINES)?.auto_add_history(true).build();
+        let config = Config::builder().max_history_size(LINES)?.build();
         Ok(Prompt(Editor::with_config(config).context("sql: cannot use the terminal")?))
     }
 
@@ -226,19 +229,24 @@ fn statements(
                         break;
                     }
                     if !line.trim().is_empty() {
+                        keep(&mut editor, line);
                         run(line);
                     }
                     continue;
                 }
                 text.push_str(line);
                 text.push('\n');
-                if line.ends_with(';') {
+                if ends_statement(&text) {
+                    keep(&mut editor, &text);
                     run(&text);
                     text.clear();
                 }
             }
-            // Ctrl-C cancels the present statement.
-            Err(ReadlineError::Interrupted) => text.clear(),
+            // Ctrl-C cancels the present statement, whose lines the history keeps.
+            Err(ReadlineError::Interrupted) => {
+                keep(&mut editor, &text);
+                text.clear();
+            }
             Err(ReadlineError::Eof) => break,
             Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("sql: cannot read the terminal"),
@@ -249,6 +257,12 @@ fn statements(
         let _ = editor.save_history(file);
     }
     Ok(())
+}
+
+/// Adds a statement to the history, as one entry whatever number of lines it has.
+fn keep(editor: &mut Editor<Names, FileHistory>, text: &str) {
+    // The history refuses the same again, and lines that begin with a space.
+    let _ = editor.add_history_entry(text.trim_end());
 }
 
 #[cfg(test)]

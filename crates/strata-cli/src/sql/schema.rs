@@ -16,6 +16,23 @@ pub(super) fn tables(all: &[Tables]) -> String {
     text
 }
 
+/// Arranges lines in columns, from the top to the bottom, that fit into a terminal of this width.
+pub(super) fn in_columns(lines: &str, width: usize) -> String {
+    let names: Vec<&str> = lines.lines().collect();
+    let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) + 2;
+    let columns = (width / widest).max(1);
+    let rows = names.len().div_ceil(columns);
+    let mut text = String::new();
+    for row in 0..rows {
+        let mut line = String::new();
+        for name in names.iter().skip(row).step_by(rows) {
+            let _ = write!(line, "{name:<widest$}");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
 /// Formats the columns of the table `name`, or of all tables.
 ///
 /// # Errors
@@ -37,4 +54,18 @@ pub(super) fn columns(all: &[Tables], name: Option<&str>) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_as_many_columns_as_fit() {
+        let names = "a\nbbb\nc\nd\ne\n";
+        assert_eq!(in_columns(names, 10), "a    d\nbbb  e\nc\n");
+        assert_eq!(in_columns(names, 15), "a    c    e\nbbb  d\n");
+        assert_eq!(in_columns(names, 1), names);
+        assert_eq!(in_columns("", 80), "");
+    }
 }
