@@ -29,6 +29,7 @@ FIRST := tools/gate/rust_test
 HEADERS := tools/unchanged abi/include ring/include probe/user/include tools/gate/headers -- tools/gate/headers
 STACK := tools/unchanged probe/kernel ring/include abi/include crates/strata-kernel/build.rs tests/bpf_stack.py \
 	tools/gate/kernel_stack -- tools/gate/kernel_stack
+PAGE_GATE := tools/unchanged ui/src ui/test $(wildcard ui/*.json ui/*.jsonc) crates/strata-ui/page/app.js tools/gate/page -- tools/gate/page
 # Of the plan, what only `make nightly` runs: other architectures, the ring's checkers (`make check` is for changes of
 # ring/ and abi/), five of six machines, libFuzzer, which needs all crates once more, and benchmarks, which need the
 # release. CONTRIBUTING.md says which faults are found later for it.
@@ -83,8 +84,8 @@ demo:
 # What is run, in this order; see tools/run-tests.
 # The longest first, and what runs alone in the end: then nothing is waited for.
 PLAN = { printf '& %s\n' $(FIRST) $(EMULATED) && $(RING) -s list-tests && \
-	printf '& %s\n' '$(HEADERS)' '$(STACK)' && \
-	printf '& %s\n' $(filter-out $(ALONE) $(FIRST) tools/gate/headers tools/gate/kernel_stack,$(GATES)) \
+	printf '& %s\n' '$(HEADERS)' '$(STACK)' '$(PAGE_GATE)' && \
+	printf '& %s\n' $(filter-out $(ALONE) $(FIRST) tools/gate/headers tools/gate/kernel_stack tools/gate/page,$(GATES)) \
 		$(filter-out $(ALONE_TESTS) $(EMULATED),$(SYSTEM_TESTS)) && \
 	$(USER) -s list-tests | grep '^&' && $(PRELOADED) -s list-tests && printf '%s\n' $(ALONE) && $(USER) -s list-tests | grep -v '^&' && \
 	printf '%s\n' $(ALONE_TESTS); }
