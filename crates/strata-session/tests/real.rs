@@ -29,22 +29,30 @@ fn program(name: &str) -> PathBuf {
             return folder;
         }
         std::fs::create_dir_all(&folder).unwrap();
-        for name in PROGRAMS {
+        let compiler = || {
             let mut command = Command::new("cc");
-            command.args(["-std=gnu11", "-O2", "-D_GNU_SOURCE", "-pthread"]);
+            command.args(["-std=gnu11", "-O2", "-D_GNU_SOURCE", "-pthread"]).current_dir(&folder);
             for folder in
                 ["abi/include", "ring/include", "probe/user/include", "probe/user/runtime"]
             {
                 command.arg("-I").arg(root.join(folder));
             }
-            command.arg(root.join(format!("tests/programs/{name}.c")));
-            for entry in std::fs::read_dir(root.join("probe/user/runtime")).unwrap() {
-                let path = entry.unwrap().path();
-                if path.extension().is_some_and(|extension| extension == "c") {
-                    command.arg(path);
-                }
+            command
+        };
+        let (mut runtime, mut objects) = (compiler(), Vec::new());
+        runtime.arg("-c");
+        for entry in std::fs::read_dir(root.join("probe/user/runtime")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "c") {
+                objects.push(Path::new(path.file_stem().unwrap()).with_extension("o"));
+                runtime.arg(path);
             }
-            assert!(command.arg("-o").arg(folder.join(name)).status().unwrap().success());
+        }
+        assert!(runtime.status().unwrap().success());
+        for name in PROGRAMS {
+            let mut command = compiler();
+            command.arg(root.join(format!("tests/programs/{name}.c"))).args(&objects);
+            assert!(command.arg("-o").arg(name).status().unwrap().success());
         }
         folder
     });

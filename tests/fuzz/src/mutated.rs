@@ -12,8 +12,8 @@ use strata_random::Random;
 
 use crate::{memory, run, Target, TARGETS};
 
-/// Inputs for each target, beside its seeds.
-const INPUTS: u64 = 1000;
+/// Inputs for each target, beside its seeds. `make nightly` has libFuzzer try many more.
+const INPUTS: u64 = 400;
 /// Most that a mutated input has \[byte\]: as libFuzzer's for the largest.
 const LENGTH: usize = 8192;
 /// Numbers at which sizes, signs and widths end.
@@ -181,7 +181,7 @@ fn a_mistake_behind_an_edge_is_found() {
     let mut random = Random::from_seed(1);
     let seed = vec![vec![0_u8; 40]];
     let reaches = |bytes: &[u8]| bytes.get(12..16) == Some(&[0xff; 4]) && bytes.len() > 30;
-    assert!((0..2 * INPUTS).any(|_| reaches(&mutated(&seed[0], &seed, &[], &mut random))));
+    assert!((0..2000).any(|_| reaches(&mutated(&seed[0], &seed, &[], &mut random))));
 }
 
 #[test]
