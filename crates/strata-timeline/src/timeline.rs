@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
+use strata_ctf::read::{Discarded, DiscardedKind, Event, FieldRef, Reader};
 use strata_model::syscalls::Architecture;
 use strata_model::EnvValue;
 
@@ -194,7 +194,7 @@ impl Timeline {
         let Some(origin) = self.origins.get_mut(event.stream().index()) else { return };
         if let Some(time) = event.time() {
             origin.last = time;
-            self.engine.world.moves_to(time);
+            self.engine.moves_to(time);
         }
         let slot = match self.bindings.get(event.class().index()) {
             Some(slot) => slot,
@@ -302,7 +302,11 @@ impl Timeline {
     /// Applies a gap that a reader reports: the state that the discarded records may have changed is unknown.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
         let from = discarded.from.or(discarded.to).unwrap_or(self.engine.world.now);
-        let to = discarded.to.unwrap_or(from);
+        // In Strata's traces a packet has all records from its begin on; others do not say where in it some are missing.
+        let is_before = discarded.kind == DiscardedKind::Records
+            && discarded.stream.trace().schema().environment("strata_version").is_some();
+        let to = if is_before { discarded.packet.begin } else { discarded.to };
+        let to = to.or(discarded.to).unwrap_or(from);
         self.absent(discarded.stream.index(), discarded.packet.cpu, (from, to));
     }
 
@@ -319,7 +323,7 @@ impl Timeline {
         self.engine.span_gap(origin.trace);
         self.engine.counter_gap(origin.trace, cpu, (from, to));
         if origin.is_kernel {
-            self.engine.gap(origin.machine, cpu, from);
+            self.engine.gap_between(origin.machine, cpu, (from, to));
         }
     }
 

@@ -24,8 +24,8 @@ use crate::model::overview::{Gaps, Overview};
 use crate::model::stored_bytes::{put_bytes, put_option, put_signed, StoredBytes};
 use crate::model::{KeptModel, Model, DAMAGE_MAX};
 
-/// Version of the layout.
-pub const FORMAT: u32 = 1;
+/// Version of the layout, and of what is told as known.
+pub const FORMAT: u32 = 2;
 const MAGIC: [u8; 8] = *b"strataui";
 /// Size of the head \[byte\].
 const HEAD: u64 = 32;

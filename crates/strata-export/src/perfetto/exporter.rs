@@ -318,9 +318,10 @@ impl<W: Write> Exporter<W> {
             let text = "some of them may be from before this trace".to_owned();
             annotations.push(inline("note", AnnotationValue::Text(text)));
         }
-        let since = discarded.from.or(discarded.to);
         let cpu = discarded.packet.cpu.and_then(|cpu| u32::try_from(cpu).ok());
-        self.gap(discarded.stream, cpu, (from, since), name, annotations)
+        // Who ran may have been among it.
+        self.timeline.discarded(discarded);
+        self.gap(discarded.stream, cpu, from, name, annotations)
     }
 
     /// Shows that a trace is damaged.
@@ -331,7 +332,9 @@ impl<W: Write> Exporter<W> {
         let Some(stream) = stream else { return Ok(()) };
         let text = AnnotationValue::Text(damage.to_string());
         let time = self.now.unwrap_or(0);
-        self.gap(stream, None, (time, None), "damaged".to_owned(), vec![inline("what", text)])
+        let known = self.streams.get(stream.index()).and_then(|known| known.cpu);
+        self.timeline.gap(stream.index(), known.map(u64::from), None);
+        self.gap(stream, None, time, "damaged".to_owned(), vec![inline("what", text)])
     }
 
     /// Returns the exported time of the latest event.
@@ -872,7 +875,7 @@ impl<W: Write> Exporter<W> {
         &mut self,
         stream: &Stream,
         cpu: Option<u32>,
-        (time, since): (u64, Option<i64>),
+        time: u64,
         name: String,
         debug_annotations: Vec<DebugAnnotation>,
     ) -> io::Result<()> {
@@ -887,8 +890,6 @@ impl<W: Write> Exporter<W> {
         if let (Some(cpu), true) = (cpu, is_kernel) {
             self.loses((machine, cpu), time)?;
         }
-        // Who ran may have been among it.
-        self.timeline.gap(stream.index(), cpu.map(u64::from), since);
         let place = match (whole, cpu) {
             (Some(pid), _) if !is_kernel => TrackPlace::Process { machine, pid },
             (_, Some(cpu)) => TrackPlace::Cpu { machine, cpu },

@@ -18,7 +18,7 @@ impl Engine {
     ) {
         let Some(child_id) = self.newborn(spot, parent, child, process) else { return };
         self.name(child_id, name);
-        let state = self.can_run(spot.machine);
+        let state = self.as_known(spot.machine, self.can_run(spot.machine), spot.time);
         let program = parent.and_then(|parent| self.world.threads.get(parent)).map(|it| it.program);
         if let Some(thread) = self.world.threads.get_mut(child_id) {
             thread.parent = parent;

@@ -31,6 +31,9 @@
 //! [`Engine::thread`] compares the numbers whenever a fact names the thread, and makes its state unknown from the first
 //! later gap on. A thread that runs on a CPU without discarded records stays known.
 //!
+//! A gap has an end, too. Until then, what another CPU records of a thread that leaves it holds for that instant only,
+//! as the thread may do anything on the CPU whose records are missing. `open_gaps` has the rule.
+//!
 //! # Where a rule is
 //! `initial_state` and `hidden_threads`: what the first records and missing records imply; `identities`: of which
 //! process a thread is, and what it is called; `exec`: a thread that takes its process' number; `wakes`: who ended a
@@ -46,10 +49,12 @@
 mod counters;
 mod disk_requests;
 mod exec;
+mod gap_ends;
 mod hidden_threads;
 mod identities;
 mod initial_state;
 mod open_disk_requests;
+mod open_gaps;
 mod softirq_causes;
 mod softirqs;
 mod spans;
@@ -58,6 +63,7 @@ mod wakes;
 
 use crate::counters::OpenCounters;
 use crate::descriptors::call_effects;
+use crate::engine::gap_ends::{Missing, NextEnd};
 use crate::engine::open_disk_requests::{kind_of, Requests};
 use crate::engine::softirq_causes::{SoftirqCauses, SOFTIRQS};
 use crate::engine::state_before::FactsBefore;
@@ -98,6 +104,8 @@ struct CpuState {
     has_switches: bool,
     /// The switch that gave the CPU to its present thread, if one was recorded.
     given: Option<Given>,
+    /// The end of the time in which records of this CPU are missing \[ns since 1970\].
+    missing_until: i64,
     /// The run that a gap in the records has ended and that was not reported yet: thread, begin and end.
     before_gap: Option<(Option<ThreadId>, i64, i64)>,
     /// The interrupts being served, the innermost last, each with its begin and true if that record was selected.
@@ -117,6 +125,7 @@ struct MachineCpus {
     cpus: Vec<CpuState>,
     /// The time of each gap, in order. [`Thread::gaps`] is an index into this list.
     gaps: Vec<i64>,
+    missing: Missing,
     numbers: StateNumbers,
     /// True if switches, or their CPUs, are not recorded, so that running threads are unknown.
     is_blind: bool,
@@ -141,6 +150,7 @@ pub(crate) struct Engine {
     span_gaps: Vec<u32>,
     counters: OpenCounters,
     before: FactsBefore,
+    next_gap_end: NextEnd,
 }
 
 impl Engine {
@@ -397,7 +407,8 @@ impl Engine {
                 let is_hidden = other.hides(&mut self.world, machine, from);
                 if other.before_gap.is_none() {
                     let from = from.max(other.since);
-                    let ran = other.thread.filter(|_| other.has_switches && !is_hidden);
+                    let is_known = other.has_switches && !is_hidden && !other.began_in_gap();
+                    let ran = other.thread.filter(|_| is_known);
                     other.before_gap = Some((ran, other.since, from));
                     other.since = from;
                 }
@@ -565,7 +576,7 @@ impl Engine {
         let Some(of) = self.machines.get(usize::from(thread.machine)) else { return };
         let at = usize::try_from(thread.gaps).ok().and_then(|at| of.gaps.get(at));
         let (at, gap) = (at.copied().unwrap_or(self.world.now), of.gap());
-        if thread.state != State::Gone {
+        if !matches!(thread.state, State::Gone | State::Unknown) {
             self.change(id, at, State::Unknown, (Waker::Unknown, None), seen);
         }
         let Some(thread) = self.world.threads.get_mut(id) else { return };
@@ -583,10 +594,11 @@ impl Engine {
 
     #[inline]
     fn cpu(&mut self, machine: u8, cpu: u32) -> Option<&mut CpuState> {
-        let cpus = &mut self.machines.get_mut(usize::from(machine))?.cpus;
+        let of = self.machines.get_mut(usize::from(machine))?;
+        let (cpus, missing_until) = (&mut of.cpus, of.missing.of_all);
         let at = usize::try_from(cpu).ok().filter(|&at| at < CPUS_MAX)?;
         if cpus.len() <= at {
-            cpus.resize_with(at + 1, CpuState::default);
+            cpus.resize_with(at + 1, || CpuState { missing_until, ..CpuState::default() });
         }
         cpus.get_mut(at)
     }
@@ -603,9 +615,9 @@ impl Engine {
         let begin = self.world.begin.unwrap_or(to);
         let Some(of) = self.cpu(machine, cpu) else { return };
         let from = of.since.max(begin);
-        of.since = to.max(from);
         of.has_switches |= is_switch;
-        let thread = thread.filter(|_| of.has_switches);
+        let thread = thread.filter(|_| of.has_switches && !of.began_in_gap());
+        of.since = to.max(from);
         if let Some((thread, from, to)) = of.before_gap.take() {
             let (from, to) = (from.max(begin), to.max(begin));
             seen.ran(&self.world, &Run { cpu, thread, from, to, is_switch: false });
@@ -622,10 +634,16 @@ impl Engine {
         (waker, cpu): (Waker, Option<u32>),
         seen: &mut O,
     ) {
-        let Some(thread) = self.world.threads.get_mut(id) else { return };
+        let Some(thread) = self.world.threads.get(id) else { return };
         if id == ThreadId::IDLE {
             return;
         }
+        let known = self.as_known(thread.machine, state, time);
+        if (thread.state, known) == (State::Unknown, State::Unknown) && known != state {
+            return;
+        }
+        let Some(thread) = self.world.threads.get_mut(id) else { return };
+        let state = known;
         let (from, to) = (thread.since, time.max(thread.since));
         let interval = Interval { from, to, state: thread.state, waker, cpu };
         thread.state.add_to(&mut thread.spent, to.abs_diff(from));

@@ -3,6 +3,7 @@
 mod deferred;
 mod edges;
 mod folders;
+mod gaps;
 mod hidden;
 mod many;
 mod older;
@@ -167,7 +168,7 @@ impl Machine {
     }
 
     fn tell(&mut self, time: i64, cpu: u32, tid: i64, fact: Fact<'_>) -> &mut Machine {
-        self.engine.world.moves_to(time);
+        self.engine.moves_to(time);
         let (machine, pid, selected) = (0, None, true);
         let (cpu, tid, own_tid) = (Some(cpu), Some(tid), Some(tid));
         let home = Home { trace: 0, pid: None };
