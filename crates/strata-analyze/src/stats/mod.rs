@@ -394,6 +394,6 @@ mod sum_tests {
         let untold = marked(Ending::Ended, 7);
         assert_eq!((untold.is_complete(), untold.sum().untold_records), (false, 14));
         assert!(!with(RecordingEnd::Absent).is_complete());
-        assert!(!with(RecordingEnd::Killed { is_sure: true }).is_complete());
+        assert!(!with(RecordingEnd::Killed { is_sure: true, quota: 0 }).is_complete());
     }
 }

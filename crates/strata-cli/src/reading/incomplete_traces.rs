@@ -87,7 +87,7 @@ enum EndingKind {
 fn kinds(end: &FolderEnd) -> impl Iterator<Item = EndingKind> {
     let how = match &end.end {
         RecordingEnd::Running => Some(EndingKind::Running),
-        RecordingEnd::Killed { is_sure } => Some(EndingKind::Killed { is_sure: *is_sure }),
+        RecordingEnd::Killed { is_sure, .. } => Some(EndingKind::Killed { is_sure: *is_sure }),
         RecordingEnd::Absent => Some(EndingKind::Absent),
         RecordingEnd::Unusable { error } => Some(EndingKind::Unusable(error.to_string())),
         RecordingEnd::Marked(EndMark { ending, .. }) if ending.is_failure() => {
@@ -266,7 +266,8 @@ mod tests {
 
     #[test]
     fn killed_recorder_is_reported_once_and_of_the_recording_only_if_no_trace_says_it() {
-        let killed = |path, trace| end(path, trace, RecordingEnd::Killed { is_sure: true });
+        let killed =
+            |path, trace| end(path, trace, RecordingEnd::Killed { is_sure: true, quota: 0 });
         let ends = [killed("t", None), killed("t/kernel", Some(0))];
         let [text] = &said(&ends)[..] else { panic!("{:?}", said(&ends)) };
         assert!(
@@ -275,6 +276,13 @@ mod tests {
         let ends = [killed("t", None), end("t/kernel", Some(0), marked(Ending::Ended, 0))];
         let [text] = &said(&ends)[..] else { panic!("{:?}", said(&ends)) };
         assert!(text.starts_with("recording t was not"), "{text}");
+        // What the relay has discarded is known nevertheless.
+        let full = end("t", None, RecordingEnd::Killed { is_sure: true, quota: 1234 });
+        let text = said(&[full, killed("t/kernel", Some(0))]).concat();
+        assert!(
+            text.contains("in none of its traces are 1,234 event records discarded by the relay"),
+            "{text}"
+        );
         let many: Vec<_> = (0..2000).map(|at| killed("t/user/x", Some(at))).collect();
         let [text] = &said(&many)[..] else { panic!("{:?}", said(&many).len()) };
         assert!(

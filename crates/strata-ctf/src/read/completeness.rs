@@ -39,6 +39,8 @@ pub enum RecordingEnd {
         /// True if the folder's lock is free. On file systems where locks cannot be seen, the trace may still be
         /// recorded.
         is_sure: bool,
+        /// The number of records that a relay has discarded until then because the host's share of its space was used up.
+        quota: u64,
     },
     /// The folder has no end mark, although the metadata announce one.
     Absent,
@@ -68,6 +70,7 @@ impl FolderEnd {
     pub fn losses(&self) -> Losses {
         match &self.end {
             RecordingEnd::Marked(mark) => mark.losses,
+            RecordingEnd::Killed { quota, .. } => Losses { unwritten: *quota, ..Losses::default() },
             _ => Losses::default(),
         }
     }
@@ -77,6 +80,7 @@ impl FolderEnd {
     pub fn quota(&self) -> u64 {
         match &self.end {
             RecordingEnd::Marked(mark) => mark.quota,
+            RecordingEnd::Killed { quota, .. } => *quota,
             _ => 0,
         }
     }
@@ -127,10 +131,10 @@ pub(crate) fn look(folder: &Path) -> RecordingEnd {
     // The lock is tested first: a recorder writes the mark before it releases the folder.
     let locked = is_locked(folder);
     match read(folder) {
-        Ok(EndMark { ending: Ending::Recording, .. }) => match locked {
+        Ok(EndMark { ending: Ending::Recording, quota, .. }) => match locked {
             Some(true) => RecordingEnd::Running,
-            Some(false) => RecordingEnd::Killed { is_sure: true },
-            None => RecordingEnd::Killed { is_sure: false },
+            Some(false) => RecordingEnd::Killed { is_sure: true, quota },
+            None => RecordingEnd::Killed { is_sure: false, quota },
         },
         Ok(mark) => RecordingEnd::Marked(mark),
         Err(error) if error.kind() == io::ErrorKind::NotFound => RecordingEnd::Absent,
@@ -208,7 +212,9 @@ mod tests {
     fn recording_without_an_end_is_running_while_its_folder_is_locked() {
         let folder = Folder::new("running");
         folder.set(&EndMark::RECORDING);
-        assert_eq!(look(&folder.0), RecordingEnd::Killed { is_sure: true });
+        assert_eq!(look(&folder.0), RecordingEnd::Killed { is_sure: true, quota: 0 });
+        folder.set(&EndMark { quota: 7, ..EndMark::RECORDING });
+        assert_eq!(look(&folder.0), RecordingEnd::Killed { is_sure: true, quota: 7 });
         let fd = File::open(&folder.0).unwrap();
         flock(&fd, FlockOperation::NonBlockingLockExclusive).unwrap();
         assert_eq!(look(&folder.0), RecordingEnd::Running);

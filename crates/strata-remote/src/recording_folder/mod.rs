@@ -6,3 +6,4 @@ pub(crate) mod host_clock;
 pub(crate) mod problem;
 pub(crate) mod recording_state;
 pub(crate) mod recording_writer;
+pub(crate) mod trace_metadata;

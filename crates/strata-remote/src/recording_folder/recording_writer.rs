@@ -25,7 +25,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::AtFlags;
 use strata_collect::{cut_packets, end_mark, Body, ClosedFiles, Directory, Files, Sink};
@@ -42,6 +41,7 @@ use crate::recording_folder::problem::Problem;
 use crate::recording_folder::recording_state::{
     this_boot, NextMark, Remembered, StateFiles, TraceLine,
 };
+use crate::recording_folder::trace_metadata::{metadata_in, parsing_turn, uuid_in};
 
 /// Prefix of the names of stream files, before the stream's number.
 pub(crate) const STREAMS: &str = "channel0";
@@ -104,6 +104,11 @@ pub(crate) struct RecordingWriter {
     is_closed: bool,
     /// True if the folder says that the recording has ended, which an earlier connection has written.
     has_end_mark: bool,
+    /// The number of messages, and that of records that were left out, before messages were requested again: what comes a second
+    /// time does not count.
+    before: (u64, u64),
+    /// The number of records that were left out, as the folder's mark has it.
+    marked_quota: u64,
     /// Clock of the recorder's host; `None` if it is the relay's.
     clock: Option<HostClock>,
     /// Number of times that the known relation to the host's clock has changed.
@@ -332,6 +337,8 @@ impl RecordingWriter {
             is_full: false,
             quota,
             durable_quota,
+            before: (0, 0),
+            marked_quota: 0,
             is_closed,
             has_end_mark: false,
             clock: None,
@@ -386,6 +393,7 @@ impl RecordingWriter {
     fn want_again(&mut self, first: u64) {
         // The last acknowledgement may be later than what the file says of it, and is believed: it was this relay's.
         let all = self.next;
+        self.before = (all, self.quota);
         self.next = self.durable.max(first.min(all));
         self.durable = self.next;
         // Whenever it changes, it is noted before the recorder is told, though maybe not on the disk: then the one of all is.
@@ -439,6 +447,11 @@ impl RecordingWriter {
         self.traces.iter().flat_map(of).collect()
     }
 
+    /// Returns the number of messages, and that of records that were left out for lack of space, without what came again.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.next.max(self.before.0), self.quota.max(self.before.1))
+    }
+
     /// Returns the folder's path.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
@@ -471,6 +484,13 @@ impl RecordingWriter {
             let boot = if self.is_of_other_boot { Uuid::default() } else { self.boot };
             self.state.set_next(&NextMark { next, durable, boot, quota, durable_quota })?;
             self.noted = self.next;
+            // For readers, should the recorder be killed.
+            if quota != self.marked_quota && !self.is_closed && !self.has_end_mark {
+                let mark = self.end_of_recording(Ending::Recording, Losses::default());
+                let marked = end_mark(self.folder.as_fd(), self.folder.path(), &mark);
+                marked.map_err(|error| io::Error::other(error.to_string()))?;
+                self.marked_quota = quota;
+            }
         }
         Ok(self.noted)
     }
@@ -491,8 +511,8 @@ impl RecordingWriter {
     pub(crate) fn take(&mut self, said: &FromRecorder<'_>) -> Result<(), Problem> {
         if self.has_end_mark && !matches!(said, FromRecorder::Close { .. }) {
             // It goes on after all: readers must not take it for complete.
-            let (mark, path) = (EndMark::default(), self.folder.path());
-            end_mark(self.folder.as_fd(), path, &mark)?;
+            let mark = self.end_of_recording(Ending::Recording, Losses::default());
+            end_mark(self.folder.as_fd(), self.folder.path(), &mark)?;
             self.has_end_mark = false;
         }
         match said {
@@ -707,7 +727,8 @@ impl RecordingWriter {
             clock.see(header.timestamp_begin, header.timestamp_end);
         }
         self.bytes += bytes + HEADER_BYTES as u64;
-        let more = header.discarded.saturating_sub(told);
+        let is_again = self.next < self.before.0;
+        let more = if is_again { 0 } else { header.discarded.saturating_sub(told) };
         self.discarded = self.discarded.saturating_add(more);
         if is_new {
             self.bytes += FILE_BYTES;
@@ -922,34 +943,10 @@ fn mend(directory: &Directory, is_of_other_boot: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until no other thread parses metadata. Parsed metadata take many times the memory of their text. By taking
-/// turns, thousands of recorders that send large metadata at once only take the memory of one.
-fn parsing_turn() -> MutexGuard<'static, ()> {
-    static PARSING: Mutex<()> = Mutex::new(());
-    PARSING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns true if the mark in the folder says that the recording has ended.
 pub(crate) fn has_ended(folder: &Path) -> bool {
     let mark = std::fs::read(folder.join(strata_ctf::end_mark::FILE)).unwrap_or_default();
     EndMark::decode(&mark).is_ok_and(|mark| mark.ending != Ending::Recording)
-}
-
-/// Reads the UUID from a trace's metadata.
-fn uuid_in(directory: &Directory) -> Result<Uuid, Problem> {
-    let text = metadata_in(directory);
-    let text = text.map_err(|error| Problem::of(&directory.path().join("metadata"), error))?;
-    let _turn = parsing_turn();
-    uuid_of(&text).map_err(|problem| problem.to_string().into())
-}
-
-fn metadata_in(directory: &Directory) -> io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    // With the numbers of a clock they are longer than what came.
-    let most = 2 * METADATA_BYTES_MAX as u64;
-    directory.read(OsStr::new("metadata"))?.take(most).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Writes the known relation to the host's clock into the metadata of a trace. After an error, the metadata keep the

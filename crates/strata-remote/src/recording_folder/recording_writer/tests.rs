@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use strata_collect::Directory;
-use strata_ctf::end_mark::{Ending, Losses};
+use strata_ctf::end_mark::{EndMark, Ending, Losses};
 use strata_ctf::metadata;
 use strata_ctf::packet::Header;
 use strata_ctf::progress_mark::ProgressMark;
@@ -214,6 +214,10 @@ fn records_that_were_left_out_are_known_after_a_loss_of_power() {
             }
             received.note_again().unwrap();
             drop(received);
+            // Readers know it, should nobody go on.
+            let mark = std::fs::read(scratch.0.join("box").join(&session).join(".strata-end"));
+            let mark = EndMark::decode(&mark.unwrap()).unwrap();
+            assert_eq!((mark.ending, mark.quota), (Ending::Recording, 50), "{session}");
             let noted = scratch.0.join("box").join(&session).join(".strata-relay-next");
             let of_now = std::fs::read_to_string(&noted).unwrap();
             let of_before = of_now.replace(&this_boot().to_string(), &Uuid([1; 16]).to_string());
@@ -224,10 +228,50 @@ fn records_that_were_left_out_are_known_after_a_loss_of_power() {
                 RecordingWriter::open(&host, &session, opened, u64::MAX, FilesState::Written)
                     .unwrap();
             assert_eq!((received.next(), received.quota().0), (told as u64, left_out[told]));
+            // What comes again was counted.
+            assert_eq!(received.counts(), (5, 50), "{session}");
             received.set_full(true);
             all[told..].iter().for_each(|message| received.take(message).unwrap());
             assert_eq!(received.quota().0, 50, "{session}");
+            assert_eq!(received.counts(), (5, 50), "{session}");
+            received.take(&packet_of(0, 3, &body, 4)).unwrap();
+            assert_eq!(received.counts(), (6, 54), "{session}");
         }
+    }
+}
+
+#[test]
+fn discarded_records_of_packets_that_come_again_count_once() {
+    let (text, body) = (text("a"), vec![7; 400]);
+    let mut all = vec![
+        FromRecorder::Begin { id: 0, layer: "user".into(), process: None },
+        FromRecorder::Data(FromGuest::Metadata { id: 0, keep: 0, text: &text }),
+    ];
+    // Of these the relay is told 0, 0, 1, 1, 2 and 2 discarded records.
+    all.extend((0..6).map(|sequence| packet_of(0, sequence, &body, 1)));
+    let scratch = Scratch::new("received-again");
+    for (kept, durable) in
+        [(FilesState::Durable, 3), (FilesState::Doubted, 3), (FilesState::Doubted, 6)]
+    {
+        let session = format!("{kept:?}-{durable}");
+        let mut received = open(&scratch, &session);
+        for (number, message) in all.iter().enumerate().take(7) {
+            if number == durable {
+                received.set_durable(durable as u64);
+            }
+            received.take(message).unwrap();
+        }
+        assert_eq!(received.discarded(), 2);
+        received.note_again().unwrap();
+        let again = received.park().reopen((RECORDING, 0), kept).unwrap();
+        let mut received = again.unwrap();
+        assert_eq!((received.next(), received.counts().0), (durable as u64, 7), "{session}");
+        all[durable..].iter().for_each(|message| received.take(message).unwrap());
+        // It counts from its opening on, and the last one is new.
+        assert_eq!(received.discarded(), 0, "{session}");
+        assert_eq!(received.counts().0, 8, "{session}");
+        received.take(&packet_of(0, 6, &body, 1)).unwrap();
+        assert_eq!(received.discarded(), 1, "{session}");
     }
 }
 

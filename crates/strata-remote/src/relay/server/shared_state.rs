@@ -129,7 +129,8 @@ pub(super) struct Host {
     pub(super) breaks: u64,
 }
 
-/// Progress of a recording: bytes and discarded records since its folder was opened, and number of messages.
+/// Progress of a recording: bytes and discarded records since its folder was opened, and number of messages. Messages that come again,
+/// and what they have, count once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) bytes: u64,
@@ -141,8 +142,8 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn of(received: &RecordingWriter) -> Progress {
-        let (bytes, messages) = (received.bytes(), received.next());
-        let (discarded, (quota, _)) = (received.discarded(), received.quota());
+        let (bytes, discarded) = (received.bytes(), received.discarded());
+        let (messages, quota) = received.counts();
         Progress { bytes, messages, discarded, quota }
     }
 }
