@@ -201,7 +201,8 @@ impl Told {
     /// Calls `ask` with a reader of the trace, and returns its result.
     pub(in crate::reports) fn with<T>(&self, ask: impl FnOnce(&Reader) -> T) -> T {
         let hand = Hand::new();
-        let text = metadata("domain = \"kernel\"; hostname = \"box\";", "u32 tid;", &EVENTS);
+        let about = "domain = \"kernel\"; hostname = \"box\"; strata_version = \"0.2.0\";";
+        let text = metadata(about, "u32 tid;", &EVENTS);
         let mut streams = Vec::new();
         for (number, cpu) in self.cpus.iter().enumerate() {
             let mut stream = Packets::new(number as u64);
