@@ -300,8 +300,12 @@ impl StreamFile {
     fn trim(&mut self, directory: &Directory) {
         let is_longer = matches!(self.reserved, Reserved::UpTo(until) if until > self.bytes);
         if is_longer && self.last.is_some() && !self.is_gathered {
-            // On an error some blocks stay, which only take space.
-            let _ = self.open(directory).map(|fd| fs::ftruncate(&fd, self.bytes));
+            // On an error some blocks stay, which only take space. A file of which somebody has taken a part is not made
+            // longer.
+            let _ = self.open(directory).map(|fd| {
+                let is_whole = fs::fstat(&fd).is_ok_and(|about| about.st_size as u64 == self.bytes);
+                is_whole.then(|| fs::ftruncate(&fd, self.bytes))
+            });
         }
         self.reserved = Reserved::UpTo(0);
     }
