@@ -386,7 +386,8 @@ fn states_around_discarded_records_are_unknown_and_calls_have_no_length() {
     let discarded = "SELECT trace, stream, cpu, kind, count, from_ns, to_ns FROM discarded";
     assert_eq!(made.rows(discarded), ["0 s0 0 records 7 +200 +600"]);
     let states = "SELECT begin_ns, end_ns, state FROM state s JOIN thread t ON t.id = s.thread WHERE tid = 5 ORDER BY begin_ns";
-    assert_eq!(made.rows(states), ["+50 +200 running", "+200 +500 unknown", "+500 +600 running"]);
+    // The record at 500 says who runs for an instant only: this trace does not say where in the packet records are missing.
+    assert_eq!(made.rows(states), ["+50 +200 running", "+200 +600 unknown"]);
     let unpaired = "SELECT name, time_ns, why FROM unpaired ORDER BY id";
     assert_eq!(made.rows(unpaired), ["read +100 discarded", "read +500 no begin"]);
     assert_eq!(made.rows("SELECT count(*) FROM syscall"), ["0"]);
