@@ -377,3 +377,23 @@ func (s *Spans2[A, B]) Begin(a A, b B) Span {
 	put(to, b)
 	return s.begin(to)
 }
+
+// SpansText is a class of spans whose fields are all texts, however many.
+type SpansText struct{ class }
+
+// NewSpansText makes a class of spans with a text for each of these fields.
+func NewSpansText(name string, level Level, fields ...string) *SpansText {
+	return &SpansText{newClass(name, level, strings.Repeat("s", len(fields)), fields, true)}
+}
+
+// Begin begins a span with one value for each field. With fewer or more values nothing is recorded.
+func (s *SpansText) Begin(values ...string) Span {
+	if !s.On() {
+		return Span{}
+	}
+	to := take()
+	for _, value := range values {
+		put(to, value)
+	}
+	return s.begin(to)
+}
