@@ -6,7 +6,6 @@ use miniz_oxide::inflate::TINFLStatus;
 
 use super::elf::{ElfFile, Section};
 use super::lookup_limits::{size, Budget, Charge, BYTES_MAX};
-use super::zstd;
 
 /// The greatest ratio of a section's uncompressed to its compressed size. Debug information has 2 to 8. Small
 /// sections may have any ratio.
@@ -132,7 +131,7 @@ fn unpack(kind: u64, packed: &[u8], out: &mut [u8], budget: &Budget) -> Result<(
         return Err(LONG);
     }
     let bytes = match kind {
-        ZSTD => zstd::unpack(packed, out, &mut |entries| budget.steps(entries / 4 + 1))?,
+        ZSTD => strata_zstd::unpack(packed, out, &mut |entries| budget.steps(entries / 4 + 1))?,
         _ => {
             let mut blocks = BLOCKS + packed.len() as u64 / BLOCK_BYTES;
             inflate(packed, out, &mut || {

@@ -48,7 +48,6 @@ mod unit_code;
 mod unwind;
 mod unwind_table;
 mod variables;
-mod zstd;
 
 pub use files::{SourceOptions, SymbolFiles};
 pub use functions::{

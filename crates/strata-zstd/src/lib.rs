@@ -82,7 +82,10 @@ const MATCH: Kind = Kind { usual: &MATCH_USUAL, usual_bits: 6, bits_max: 9, code
 /// Decompresses all frames of `packed` into `out`. Returns the number of bytes written. Fails with the reason if
 /// `packed` is damaged or its content does not fit into `out`. Calls `work` with the size of each table before
 /// building it, and fails if it returns false.
-pub(super) fn unpack(
+///
+/// # Errors
+/// A short text that says why, to be put after "it cannot be decompressed: ".
+pub fn unpack(
     packed: &[u8],
     out: &mut [u8],
     work: &mut dyn FnMut(u64) -> bool,
@@ -657,7 +660,7 @@ mod tests {
     fn contents() -> Vec<Vec<u8>> {
         let mut random = Random::from_seed(1);
         let mut next = move || random.next() as u8;
-        let text = include_bytes!("zstd.rs").repeat(2);
+        let text = include_bytes!("lib.rs").repeat(2);
         let numbers = (0..15_000u32).flat_map(|at| ((at / 7) ^ (at << 3)).to_le_bytes()).collect();
         let few = (0..20_000).map(|_| next() & 0x83).collect();
         let any = (0..20_000).map(|_| next()).collect();
