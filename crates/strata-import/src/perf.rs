@@ -1,6 +1,7 @@
 //! perf.data, the file of `perf record`.
 
 mod classes;
+mod compressed;
 mod head;
 mod ordered;
 mod record;
@@ -56,7 +57,6 @@ pub(crate) fn convert(
         match records.next(0).map_err(|error| of_file(error.into()))? {
             Next::Record(kind, misc) => {
                 let record = PerfRecord::parse((kind, misc), &records.body, &about);
-                let record = record.map_err(|why| of_file(why.into()))?;
                 ordered.take(record).map_err(of_trace)?;
             }
             Next::End if records.bytes < about.data.1 && !about.is_unfinished => {

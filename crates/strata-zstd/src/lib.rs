@@ -1,5 +1,7 @@
-//! Decompresses Zstandard (RFC 8878) into a buffer whose size is known, as sections of ELF files have it. The
-//! input is not trusted: each read, table and copy is checked, and the caller counts the work.
+//! Decompresses Zstandard (RFC 8878), from input that is not trusted: each read, table and copy is checked.
+//!
+//! [`unpack`] writes to a buffer whose size is known, as sections of ELF files have it, and lets its caller count the work.
+//! [`Stream`] takes a stream in pieces of any size and gives one block after the other, as the records of `perf record -z` have it.
 //!
 //! ```text
 //! frame: header, blocks
@@ -13,12 +15,16 @@
 //! next state. Their bits are read from the last one back ([`Backwards`]), since the coder wrote them in that
 //! direction. Tables, Huffman code and the last three distances stay from block to block ([`Memory`]).
 //!
-//! Not supported, since ELF files have none: dictionaries, and frames larger than the section says. Checksums of
-//! frames are not compared: the result is checked by who parses it.
+//! Not supported, since neither use has them: dictionaries. Checksums of frames are not compared: the result is checked by
+//! who parses it.
 //!
-//! [`unpack`] is the only entry. It returns a short text on failure, to be put after "it cannot be decompressed:
-//! ". It neither allocates by sizes that the input gives, nor writes beyond the buffer, which the caller has
-//! sized by the section's header. The tests unpack what the reference implementation has packed.
+//! Both return a short text on failure, to be put after "it cannot be decompressed: ". Nothing is allocated by sizes that the
+//! input gives: [`unpack`] writes to its caller's buffer, and a [`Stream`] holds the window that its frame asks for (128 MiB at
+//! most) as far as it was filled. The tests unpack what the reference implementation has packed.
+
+mod stream;
+
+pub use stream::Stream;
 
 /// The magic number with which a zstd frame begins.
 const FRAME: u32 = 0xfd2f_b528;
@@ -394,58 +400,97 @@ struct Memory {
     literals: Vec<u8>,
 }
 
+impl Default for Memory {
+    fn default() -> Memory {
+        let (huffman, states) = (None, [None, None, None]);
+        Memory { huffman, states, offsets: [1, 4, 8], literals: Vec::new() }
+    }
+}
+
 /// Decompresses a frame whose magic number has been read. Returns the number of bytes written to the begin of `out`.
 fn frame(
     input: &mut Input<'_>,
     out: &mut [u8],
     work: &mut dyn FnMut(u64) -> bool,
 ) -> Result<usize, &'static str> {
-    let flags = input.number(1)?;
-    let is_single = flags & 0x20 != 0;
-    if flags & 0x8 != 0 {
+    let header = FrameHeader::read(input)?;
+    let mut memory = Memory::default();
+    let mut at = 0;
+    // The window is what matches may be away at most; here it is all that has been written.
+    while !next_block(input, out, &mut at, &mut memory, work)? {}
+    if header.size.is_some_and(|size| size != at as u64) {
         return Err(DAMAGED);
     }
-    // The window is what matches may be away at most; here it is all that has been written.
-    input.take(usize::from(!is_single))?;
-    if input.number([0, 1, 2, 4][(flags & 3) as usize])? != 0 {
-        return Err("it needs a dictionary");
-    }
-    let size_bytes = [usize::from(is_single), 2, 4, 8][(flags >> 6) as usize];
-    let size = input.number(size_bytes)? + if size_bytes == 2 { 256 } else { 0 };
-    let mut memory = Memory {
-        huffman: None,
-        states: [None, None, None],
-        offsets: [1, 4, 8],
-        literals: Vec::new(),
-    };
-    let mut at = 0;
-    loop {
-        let head = input.number(3)? as usize;
-        let bytes = head >> 3;
-        if bytes > BLOCK_MAX {
+    // Who can change the content can change its checksum, too.
+    input.take(header.checksum_bytes)?;
+    Ok(at)
+}
+
+/// The properties of a frame.
+struct FrameHeader {
+    /// Greatest distance of a match \[byte\]; for a frame of one segment the size of its content.
+    window: u64,
+    /// Size of the content \[byte\], if the frame says it.
+    size: Option<u64>,
+    /// Size of the checksum behind the last block \[byte\].
+    checksum_bytes: usize,
+}
+
+impl FrameHeader {
+    /// Reads the header behind the magic number.
+    fn read(input: &mut Input<'_>) -> Result<FrameHeader, &'static str> {
+        let flags = input.number(1)?;
+        let is_single = flags & 0x20 != 0;
+        if flags & 0x8 != 0 {
             return Err(DAMAGED);
         }
-        match head >> 1 & 3 {
-            0 => copy(out, &mut at, input.take(bytes)?)?,
-            1 => {
-                let byte = input.take(1)?[0];
-                let end = at.checked_add(bytes).ok_or(LARGE)?;
-                out.get_mut(at..end).ok_or(LARGE)?.fill(byte);
-                at = end;
+        let window = match is_single {
+            true => None,
+            false => {
+                let descriptor = input.number(1)?;
+                let base = 1u64 << (10 + (descriptor >> 3));
+                Some(base + base / 8 * (descriptor & 7))
             }
-            2 => block(&mut Input(input.take(bytes)?), out, &mut at, &mut memory, work)?,
-            _ => return Err(DAMAGED),
+        };
+        if input.number([0, 1, 2, 4][(flags & 3) as usize])? != 0 {
+            return Err("it needs a dictionary");
         }
-        if head & 1 != 0 {
-            break;
-        }
+        let size_bytes = [usize::from(is_single), 2, 4, 8][(flags >> 6) as usize];
+        let size = input.number(size_bytes)?;
+        let size = if size_bytes == 2 { size + 256 } else { size };
+        Ok(FrameHeader {
+            window: window.unwrap_or(size),
+            size: (size_bytes > 0).then_some(size),
+            checksum_bytes: if flags & 4 != 0 { 4 } else { 0 },
+        })
     }
-    if size_bytes > 0 && size != at as u64 {
+}
+
+/// Decompresses the next block of a frame to `out`, from `at` on. Returns true if it is the frame's last one.
+fn next_block(
+    input: &mut Input<'_>,
+    out: &mut [u8],
+    at: &mut usize,
+    memory: &mut Memory,
+    work: &mut dyn FnMut(u64) -> bool,
+) -> Result<bool, &'static str> {
+    let head = input.number(3)? as usize;
+    let bytes = head >> 3;
+    if bytes > BLOCK_MAX {
         return Err(DAMAGED);
     }
-    // A checksum follows. Who can change the content can change it, too.
-    input.take(if flags & 4 != 0 { 4 } else { 0 })?;
-    Ok(at)
+    match head >> 1 & 3 {
+        0 => copy(out, at, input.take(bytes)?)?,
+        1 => {
+            let byte = input.take(1)?[0];
+            let end = at.checked_add(bytes).ok_or(LARGE)?;
+            out.get_mut(*at..end).ok_or(LARGE)?.fill(byte);
+            *at = end;
+        }
+        2 => block(&mut Input(input.take(bytes)?), out, at, memory, work)?,
+        _ => return Err(DAMAGED),
+    }
+    Ok(head & 1 != 0)
 }
 
 fn copy(out: &mut [u8], at: &mut usize, bytes: &[u8]) -> Result<(), &'static str> {
@@ -628,13 +673,13 @@ fn literals(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     use strata_random::Random;
 
-    fn packed(bytes: &[u8], how: &[&str]) -> Vec<u8> {
+    pub(crate) fn packed(bytes: &[u8], how: &[&str]) -> Vec<u8> {
         let mut zstd = Command::new("zstd")
             .args(how)
             .args(["-q", "-c"])
@@ -657,7 +702,7 @@ mod tests {
     }
 
     /// Returns contents of several kinds: text, numbers, what cannot be compressed, what repeats, and none.
-    fn contents() -> Vec<Vec<u8>> {
+    pub(crate) fn contents() -> Vec<Vec<u8>> {
         let mut random = Random::from_seed(1);
         let mut next = move || random.next() as u8;
         let text = include_bytes!("lib.rs").repeat(2);

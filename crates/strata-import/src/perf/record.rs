@@ -11,8 +11,6 @@ const FORK: u32 = 7;
 const MMAP2: u32 = 10;
 const DISCARDED_SAMPLES: u32 = 13;
 const FINISHED_ROUND: u32 = 68;
-const COMPRESSED: u32 = 81;
-const COMPRESSED2: u32 = 83;
 
 /// Flags of records, whose meaning depends on the kind.
 const MMAP_DATA: u16 = 1 << 13;
@@ -124,20 +122,10 @@ pub(crate) struct PerfRecord<'b> {
 
 impl<'b> PerfRecord<'b> {
     /// Parses the body of a record. What is too short for its kind says nothing.
-    ///
-    /// # Errors
-    /// The file has records that cannot be read here: why, and what to do.
-    pub fn parse(
-        (kind, misc): (u32, u16),
-        body: &'b [u8],
-        about: &PerfFile,
-    ) -> Result<PerfRecord<'b>, &'static str> {
+    pub fn parse((kind, misc): (u32, u16), body: &'b [u8], about: &PerfFile) -> PerfRecord<'b> {
         let mut from = Bytes(body);
         let mut at = at_behind(body, about).unwrap_or_default();
         let said = match kind {
-            COMPRESSED | COMPRESSED2 => {
-                return Err("its records are compressed (perf record -z). Record without -z");
-            }
             SAMPLE => {
                 let found =
                     event_of(body, about).and_then(|event| sample(event, misc, body, about));
@@ -208,7 +196,7 @@ impl<'b> PerfRecord<'b> {
             FINISHED_ROUND => Some(Said::RoundIsOver),
             _ => None,
         };
-        Ok(PerfRecord { at, said: said.unwrap_or(Said::Other) })
+        PerfRecord { at, said: said.unwrap_or(Said::Other) }
     }
 }
 

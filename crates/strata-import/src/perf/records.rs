@@ -1,8 +1,9 @@
-//! The records of a file, one after the other.
+//! The records of a file, one after the other, with those that are compressed in others (`compressed.rs`).
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 
+use super::compressed::{is_piece, CompressedRecords};
 use crate::bytes::Bytes;
 
 /// The largest record \[byte\].
@@ -35,8 +36,10 @@ pub(crate) struct Records<'f> {
     pub body: Vec<u8>,
     /// The bytes after the last record that are not a record, if the caller wanted them.
     pub behind: Vec<u8>,
-    /// Bytes of whole records so far.
+    /// Bytes of whole records of the file so far.
     pub bytes: u64,
+    /// Records in records that are compressed.
+    compressed: CompressedRecords,
 }
 
 /// The result of reading a record.
@@ -54,11 +57,37 @@ impl<'f> Records<'f> {
         let left = bytes.min(file.metadata()?.len().saturating_sub(at));
         let data = BufReader::with_capacity(1 << 18, file);
         let body = Vec::with_capacity(RECORD_BYTES);
-        Ok(Records { data, left, body, behind: Vec::new(), bytes: 0 })
+        let compressed = CompressedRecords::default();
+        Ok(Records { data, left, body, behind: Vec::new(), bytes: 0, compressed })
     }
 
     /// Reads the next record, and keeps the bytes after it that are not a record if they are at most `kept`.
     pub fn next(&mut self, kept: u64) -> io::Result<Next> {
+        loop {
+            match self.compressed.next(&mut self.body) {
+                Ok(Some((kind, misc))) => {
+                    self.behind.clear();
+                    return Ok(Next::Record(kind, misc));
+                }
+                Ok(None) => {}
+                Err(why) => return Ok(Next::Damage(why)),
+            }
+            match self.next_of_file(kept)? {
+                Next::Record(kind, _) if is_piece(kind) => {
+                    if let Err(why) = self.compressed.push(kind, &self.body) {
+                        return Ok(Next::Damage(why));
+                    }
+                }
+                Next::End if self.compressed.is_cut() => {
+                    return Ok(Next::Damage("its compressed records end within one".to_owned()));
+                }
+                next => return Ok(next),
+            }
+        }
+    }
+
+    /// Reads the next record of the file, which may be a compressed one.
+    fn next_of_file(&mut self, kept: u64) -> io::Result<Next> {
         let mut header = [0; 8];
         match self.fill(&mut header)? {
             0 => return Ok(Next::End),

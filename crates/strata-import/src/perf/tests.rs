@@ -356,10 +356,74 @@ fn files_of_other_kinds_are_refused_with_what_to_do() {
     assert!(text.contains("18446744073709551615 bytes"), "{text}");
     let text = refused(&|bytes| bytes[32..40].copy_from_slice(&words(&[u64::MAX])));
     assert!(text.contains("events, and 1 to 4096"), "{text}");
-    let mut compressed = records();
-    compressed.push(record(81, 0, &[1, 2, 3]));
-    let text = folder.convert(&file(&compressed)).unwrap_err().to_string();
-    assert!(text.contains("without -z"), "{text}");
+}
+
+/// Compresses by the reference implementation.
+fn zstd(bytes: &[u8], level: &str) -> Vec<u8> {
+    let input = std::env::temp_dir().join(format!("strata-zstd-{}-{level}", std::process::id()));
+    fs::write(&input, bytes).unwrap();
+    let found = std::process::Command::new("zstd").args(["-q", "-c", level]).arg(&input).output();
+    fs::remove_file(&input).unwrap();
+    found.unwrap().stdout
+}
+
+#[test]
+fn compressed_records_are_those_that_were_compressed() {
+    let folder = Folder::new();
+    let plain = records();
+    let imported = folder.convert(&file(&plain)).unwrap();
+    let (events, samples) = (folder.read(), imported.samples);
+    let packed = zstd(&plain.concat(), "-1");
+    for size in [1, 7, packed.len()] {
+        // perf does not end the frame: the checksum is not there.
+        for end in [packed.len(), packed.len() - 4] {
+            let pieces = packed[..end].chunks(size);
+            let first: Vec<_> = pieces.clone().map(|piece| record(81, 0, piece)).collect();
+            let second = pieces.map(|piece| {
+                let zeros = vec![0; piece.len().next_multiple_of(8) - piece.len()];
+                record(83, 0, &[&words(&[piece.len() as u64]), piece, &zeros].concat())
+            });
+            for pieces in [first, second.collect()] {
+                let imported = folder.convert(&file(&pieces)).unwrap();
+                assert_eq!((imported.samples, imported.remarks), (samples, Vec::new()));
+                assert_eq!(folder.read(), events);
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_compressed_records_are_said_and_what_is_before_them_is_shown() {
+    let folder = Folder::new();
+    let remark = |pieces: &[Vec<u8>]| {
+        let imported = folder.convert(&file(pieces)).unwrap();
+        folder.read();
+        (imported.samples, imported.remarks.concat())
+    };
+    let plain = records();
+    let packed = zstd(&plain.concat(), "-1");
+    let all = [plain.clone(), vec![record(81, 0, b"no frame of zstd")]].concat();
+    let (samples, text) = remark(&all);
+    assert!(samples == 3 && text.contains("it has no frame of zstd"), "{text}");
+    let (_, text) = remark(&[record(83, 0, &words(&[9]))]);
+    assert!(text.contains("a compressed record is too short"), "{text}");
+    let nested = zstd(&record(81, 0, &packed), "-1");
+    let (_, text) = remark(&[record(81, 0, &nested)]);
+    assert!(text.contains("compressed again"), "{text}");
+    let (_, text) = remark(&[record(81, 0, &zstd(&[9, 0, 0, 0, 0, 0, 7, 0], "-1"))]);
+    assert!(text.contains("has 7 bytes, and at least 8"), "{text}");
+    let cut = &plain.concat()[..plain.concat().len() - 3];
+    let (samples, text) = remark(&[record(81, 0, &zstd(cut, "-1"))]);
+    assert!(samples > 0 && text.contains("end within one"), "{text}");
+    // Some kilobytes that become gigabytes of empty records.
+    let empty = record(12, 0, &[]).repeat(3 << 20);
+    let (_, text) = remark(&[record(81, 0, &zstd(&empty, "-19"))]);
+    assert!(text.contains("more than 1024 times as many bytes"), "{text}");
+    for at in 0..packed.len() {
+        let mut other = packed.clone();
+        other[at] ^= 0x55;
+        remark(&[record(81, 0, &other)]);
+    }
 }
 
 #[test]
