@@ -113,7 +113,7 @@ nightly:
 	+@$(PLAN) | grep -E -e '$(NIGHTLY)' >build/nightly.list
 	+@$(MAKE) --no-print-directory product static
 	@{ sed 's|fuzz/run$$|& --seconds 60|' build/nightly.list; echo 'env PROFILE=dist tools/gate/install'; \
-		echo 'tests/fleet/tools/run'; echo 'tools/check-packaging'; printf 'env ALL=1 %s\n' probe/user/test/macros/run tests/fault/damaged tests/fault/growth tests/interop/constructs tests/interop/debug_names; } | \
+		echo 'tests/fleet/tools/run'; echo 'tools/check-packaging'; printf 'env ALL=1 %s\n' probe/user/test/macros/run tests/fault/damaged tests/fault/growth tests/interop/constructs tests/interop/ctf2 tests/interop/debug_names; } | \
 		ALWAYS=1 tools/run-tests -t 3600 -
 	+@$(MAKE) --no-print-directory soak
 

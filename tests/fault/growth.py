@@ -17,6 +17,9 @@ from elf_files import (
     ABBREVIATIONS, BODY, CODE, CODE_BYTES, ROWS_BEGIN, ROWS_END, dwarf, elf, function, named_calls, program, uleb, unit,
 )
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import share  # noqa: E402
+
 STRATA, FOLDER = sys.argv[1:3]
 # Peak memory of any command, and of the larger input more than of the smaller one [byte].
 MOST, MORE = 400 << 20, 128 << 20
@@ -433,7 +436,7 @@ KINDS = {
         large_tables, bases, links, objects, sections, packed, bombs, inline_texts,
     )
 }
-# The others, which take most of the time, are tried by `make nightly`.
+# Every other one of these is tried today (share.py). The others take most of the time, and are tried by `make nightly`.
 DAILY = (
     inlined, blocks, symbols, sparse, compressed, forks, changed_forks, threads, stacks, units, links, bombs,
 )
@@ -518,7 +521,8 @@ def no_symbols():
 def main():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     bad = no_symbols()
-    kinds = KINDS if os.environ.get("ALL") else [kind.__name__ for kind in DAILY]
+    kinds = KINDS if share.ALL else share.todays([kind.__name__ for kind in DAILY], 2)
+    print("growth:", share.told(), flush=True)
     for name in sys.argv[3:] or kinds:
         is_again = KINDS[name] in AGAIN
         sizes = SIZES_AGAIN if is_again else SIZES

@@ -13,6 +13,9 @@ import struct
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from share import ALL, todays, told  # noqa: E402
+
 STRATA, FOLDER = sys.argv[1:3]
 BASE = 0x7F0000000000
 # Addresses in each file that are asked for, at most.
@@ -425,7 +428,7 @@ def check(name):
 
 
 C_FORMS = c_forms()
-# What only ALL=1 has: forms that differ little from others.
+# What only ALL=1 has: forms that differ little from others. Of the others every other one is tried today (tests/share.py).
 SPARE = {
     f"{compiler}-{form}-cxx"
     for compiler in ("gcc", "clang")
@@ -439,13 +442,13 @@ def main():
         *(name if "lto" in name or "-32" in name else f"{name}-cxx" for name in C_FORMS),
         "rust", "rust-debug", "rust-units", "rust-lines", "rust-packed", "rust-unpacked", "go", "go-zlib",
     ]
-    names = sys.argv[3:] or [name for name in all_forms if os.environ.get("ALL") or name not in SPARE]
+    names = sys.argv[3:] or todays([name for name in all_forms if ALL or name not in SPARE], 2)
     bad = made = 0
     for name in names:
         wrong, text, is_made = check(name)
         bad, made = bad + wrong, made + is_made
         print(text, flush=True)
-    print(f"{made} of {len(names)} forms, {bad} places are named otherwise")
+    print(f"{made} of {len(names)} forms, {told()}: {bad} places are named otherwise")
     sys.exit(1 if bad or made == 0 else 0)
 
 
