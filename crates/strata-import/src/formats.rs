@@ -14,6 +14,8 @@ use strata_model::limits;
 use crate::bytes::Bytes;
 
 const MAGIC: &[u8; 10] = b"\x17\x08Dtracing";
+/// The most formats of a file; a kernel has some 3,000.
+const FORMATS_MAX: usize = 1 << 14;
 /// The most elements of an array.
 const ELEMENTS_MAX: u32 = 4096;
 /// The greatest offset of a field's end \[byte\]. A record of perf has less than that.
@@ -95,20 +97,37 @@ pub(crate) fn read(bytes: &[u8], wanted: &[u64]) -> Vec<TracepointFormat> {
         for _ in 0..from.u32()? {
             sized(&mut from)?;
         }
-        for _ in 0..from.u32()? {
-            // Each of its formats has a copy of it.
-            let system = from.line()?;
-            let system = system.get(..limits::NAME_BYTES).unwrap_or(system);
-            let system = String::from_utf8_lossy(system);
-            for _ in 0..from.u32()? {
-                let text = String::from_utf8_lossy(sized(&mut from)?);
-                let format = parse(&system, &text);
-                found.extend(format.filter(|format| wanted.remove(&format.id)));
-            }
-        }
-        Some(())
+        systems(&mut from, &mut |format| {
+            found.extend(Some(format).filter(|format| wanted.remove(&format.id)));
+        })
     })();
     found
+}
+
+/// Reads the formats of all tracepoints of all systems, those with the same number once. Returns `None` if they are cut off.
+pub(crate) fn all(from: &mut Bytes<'_>) -> Option<Vec<TracepointFormat>> {
+    let (mut found, mut ids) = (Vec::new(), HashSet::new());
+    systems(from, &mut |format: TracepointFormat| {
+        if found.len() < FORMATS_MAX && ids.insert(format.id) {
+            found.push(format);
+        }
+    })?;
+    Some(found)
+}
+
+/// Reads the systems with their formats. Returns `None` if they are cut off.
+fn systems(from: &mut Bytes<'_>, take: &mut dyn FnMut(TracepointFormat)) -> Option<()> {
+    for _ in 0..from.u32()? {
+        // Each of its formats has a copy of it.
+        let system = from.line()?;
+        let system = system.get(..limits::NAME_BYTES).unwrap_or(system);
+        let system = String::from_utf8_lossy(system);
+        for _ in 0..from.u32()? {
+            let text = String::from_utf8_lossy(sized(from)?);
+            parse(&system, &text).into_iter().for_each(&mut *take);
+        }
+    }
+    Some(())
 }
 
 fn sized<'b>(from: &mut Bytes<'b>) -> Option<&'b [u8]> {

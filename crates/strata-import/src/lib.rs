@@ -6,6 +6,9 @@
 //!   record.rs            records: samples, names of threads, mappings
 //!   classes.rs           event classes of the trace, and how a record of perf becomes one of theirs
 //!   ordered.rs           records in the order of time: perf writes them by CPU, in rounds
+//! trace_dat/         trace.dat of trace-cmd
+//!   head.rs              events, names of threads, and places of the pages
+//!   pages.rs             the kernel's pages, and the events in them
 //! formats.rs         the kernel's descriptions of tracepoints, which such files have in them
 //! tracepoints.rs     the class of a tracepoint, and its records
 //! trace_writer.rs    packets and metadata
@@ -21,6 +24,8 @@
 //! | `COMM`, `FORK` | `lttng_statedump_process_state`, `lttng_statedump_vm_exec`, `lttng_statedump_vm_fork` |
 //! | `MMAP`, `MMAP2` of code | `lttng_statedump_vm_map` |
 //! | records about what perf had no room for | the number of discarded records of packets |
+//! | event of trace-cmd | the kernel's name and its fields, with thread and its name |
+//! | its pages' and CPUs' counts of overwritten events | the number of discarded records of packets |
 //!
 //! # Hostile input
 //! Every byte of a file may be wrong. Nothing is taken by a number that the file gives, without a limit. Memory is that of two
@@ -34,6 +39,7 @@ mod error;
 mod formats;
 mod imported;
 mod perf;
+mod trace_dat;
 mod trace_writer;
 mod tracepoints;
 
@@ -51,6 +57,8 @@ pub use imported::Imported;
 pub enum Origin {
     /// The file was written by `perf record`.
     Perf,
+    /// The file was written by `trace-cmd record`.
+    TraceCmd,
 }
 
 impl Origin {
@@ -61,7 +69,11 @@ impl Origin {
         path.metadata().ok().filter(std::fs::Metadata::is_file)?;
         let mut begin = [0; 8];
         File::open(path).and_then(|mut file| file.read_exact(&mut begin)).ok()?;
-        perf::is_one(&begin).then_some(Origin::Perf)
+        match begin {
+            _ if perf::is_one(&begin) => Some(Origin::Perf),
+            _ if trace_dat::is_one(&begin) => Some(Origin::TraceCmd),
+            _ => None,
+        }
     }
 }
 
@@ -79,5 +91,6 @@ pub fn convert(
 ) -> Result<Imported, ImportError> {
     match origin {
         Origin::Perf => perf::convert(path, folder, uuid, is_stopped),
+        Origin::TraceCmd => trace_dat::convert(path, folder, uuid, is_stopped),
     }
 }

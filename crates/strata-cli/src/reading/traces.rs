@@ -22,8 +22,8 @@ pub fn or_at_relay(traces: Arg) -> Arg {
 /// Flags that name the traces.
 #[derive(Debug, Args)]
 pub struct TracesFlags {
-    /// A trace, a folder with traces below it, or a file of perf record; several are merged by time. If no such path exists, the
-    /// name of a session
+    /// A trace, a folder with traces below it, or a file of perf record or trace-cmd; several are merged by time. If no such path
+    /// exists, the name of a session
     #[arg(required_unless_present_any = ["session", "trace_path"], value_name = "TRACE", value_hint = ValueHint::AnyPath)]
     traces: Vec<PathBuf>,
 
