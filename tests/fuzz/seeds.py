@@ -398,7 +398,7 @@ def lives():
 
 
 def imports():
-    """A file of perf: a clock and a tracepoint, names, mappings, losses."""
+    """Files of perf (a clock and a tracepoint, names, mappings, losses) and of trace-cmd."""
     parts = 1 << 16 | 1 | 2 | 4 | 1 << 7 | 1 << 8 | 1 << 5 | 1 << 10
 
     def record(kind, misc, body):
@@ -445,7 +445,34 @@ def imports():
         for kind, config, event in ((1, 0, 11), (2, 316, 22)))
     tracing = record(66, 0, struct.pack("=I", len(formats_of))) + formats_of.ljust(-(-len(formats_of) // 8) * 8, b"\0")
     pipe = struct.pack("=8sQ", b"PERFILE2", 16) + events + record(80, 0, struct.pack("=Q", 4) + release) + tracing + records
-    return [head + struct.pack("=QQ", 11, 22) + records + places + formats_of + release, pipe]
+    # The same tracepoint in files of trace-cmd: pages of two CPUs, which begin with time and size of the content.
+    headers = b"header_page\0" + bytes(8) + b"header_event\0" + bytes(8)
+    formats_of = struct.pack("=I", 1) + b"sched\0" + struct.pack("=IQ", 1, len(text)) + text.encode()
+    event = struct.pack("=IHHi", 8 | 5 << 5, 316, 0, 5) + raw[8:]
+    event += bytes(36 - len(event))
+    pages = [struct.pack("=QQ", 1000, len(of)) + of + bytes(128 - 16 - len(of)) for of in (event * 2, struct.pack("=II", 30 | 3 << 5, 2) + event)]
+    names = b"5 app\n"
+    begin = b"\x17\x08Dtracing%s\0\0\x08" + struct.pack("=I", 128)
+    six = begin % b"6" + headers + struct.pack("=I", 0) + formats_of + struct.pack("=IIQ", 0, 0, len(names)) + names
+    six += struct.pack("=I", 2) + b"options  \0" + struct.pack("=HI", 5, 20) + b"Linux a 6.1.0 x86_64" + bytes(2) + b"flyrecord\0"
+    at = len(six) + 32
+    six += struct.pack("=4Q", at, 128, at + 128, 128) + b"".join(pages)
+    seven = begin % b"7" + b"none\0\0" + bytes(8)
+
+    def section(number, content):
+        nonlocal seven
+        at = len(seven)
+        seven += struct.pack("=HHIQ", number, 0, 0, len(content)) + content
+        return at
+
+    led_to = [(number, section(number, of)) for number, of in ((16, headers), (18, formats_of), (21, struct.pack("=Q", len(names)) + names))]
+    data = section(3, b"".join(pages)) + 16
+    buffer = struct.pack("=Q", data - 16) + b"\0mono\0" + struct.pack("=IIIQQIQQ", 128, 2, 0, data, 128, 1, data + 128, 128)
+    options = b"".join(struct.pack("=HIQ", number, 8, at) for number, at in led_to)
+    options += struct.pack("=HI", 3, len(buffer)) + buffer + struct.pack("=HIQ", 0, 8, 0)
+    first = section(0, options)
+    seven = seven[:24] + struct.pack("=Q", first) + seven[32:]
+    return [head + struct.pack("=QQ", 11, 22) + records + places + formats_of + release, pipe, six, seven]
 
 
 def answers():

@@ -75,7 +75,7 @@ const TARGETS: [Target; 26] = [
     Target { name: "remote", run: remote::run, memory: 100 << 20 },
     Target { name: "live", run: live::run, memory: 16 << 20 },
     Target { name: "tail", run: tail::run, memory: 16 << 20 },
-    Target { name: "import", run: import::run, memory: 16 << 20 },
+    Target { name: "import", run: import::run, memory: 96 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];
 
