@@ -360,7 +360,9 @@ fn files_of_other_kinds_are_refused_with_what_to_do() {
 
 /// Compresses by the reference implementation.
 fn zstd(bytes: &[u8], level: &str) -> Vec<u8> {
-    let input = std::env::temp_dir().join(format!("strata-zstd-{}-{level}", std::process::id()));
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let input = std::env::temp_dir().join(format!("strata-zstd-{}-{number}", std::process::id()));
     fs::write(&input, bytes).unwrap();
     let found = std::process::Command::new("zstd").args(["-q", "-c", level]).arg(&input).output();
     fs::remove_file(&input).unwrap();
