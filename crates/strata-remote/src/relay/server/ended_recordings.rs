@@ -469,6 +469,7 @@ mod tests {
     use super::*;
     use crate::relay::server::Limits;
     use crate::testing::Scratch;
+    use rustix::fs::{mknodat, FileType, Mode, CWD};
 
     /// Makes the folder of a recording with 1,000 bytes.
     fn recording(root: &Path, name: &str, ending: Ending) -> PathBuf {
@@ -654,8 +655,9 @@ mod tests {
         let ended = recording(&scratch.0, "ended", Ending::Ended);
         // The command, and what it has started, outlive the relay: neither's end is noticed by it.
         let fifo = scratch.0.join("fifo");
-        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
-        assert!(made.success());
+        // A program that makes it would inherit the lock that another test has just taken.
+        let (kind, mode) = (FileType::Fifo, Mode::RUSR | Mode::WUSR);
+        mknodat(CWD, &fifo, kind, mode, 0).unwrap();
         let command = format!(
             "echo $STRATA_ATTEMPT >>{0}/attempts; [ $STRATA_ATTEMPT -gt 1 ] || {{ cat {0}/fifo & }}",
             scratch.0.display()
