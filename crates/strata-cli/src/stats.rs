@@ -36,6 +36,7 @@ use strata_session::stop::Stop;
 
 use crate::exit_status::STOP_PATIENCE;
 use crate::flags::output_format::AnswerFlags;
+use crate::reading::imported_traces;
 use crate::reading::incomplete_traces;
 use crate::reading::number_parser::nr_threads;
 use crate::reading::selection::{until_or_to, OfFlags, SelectionFlags, SYNTAX};
@@ -128,9 +129,12 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
         stop.requests() == 0
     });
     line.clear();
-    let Some(stats) = stats else {
+    let Some(mut stats) = stats else {
         return Ok(crate::exit_status::stopped(&stop));
     };
+    for trace in &mut stats.traces {
+        trace.path = imported_traces::original(&trace.path);
+    }
     let written = write(&stats, flags);
     let passed_over = reader.passed_over();
     for remark in reader.damage().iter().filter(|found| found.is_remark()).chain(&passed_over) {

@@ -16,9 +16,17 @@ use strata_session::stop::latest_signal;
 use crate::stderr;
 use crate::units::{clean, count};
 
-/// The traces that were made from files of other tracers, until [`remove_all`]; each with the process that removes
-/// it if this process is killed.
-static COPIES: Mutex<Vec<(PrivateCopy, Option<Child>)>> = Mutex::new(Vec::new());
+/// The traces that were made from files of other tracers, until [`remove_all`].
+static COPIES: Mutex<Vec<ImportedTrace>> = Mutex::new(Vec::new());
+
+/// A trace that was made from a file of another tracer.
+struct ImportedTrace {
+    copy: PrivateCopy,
+    /// The process that removes the copy if this process is killed.
+    remover: Option<Child>,
+    /// Path of the file, as the user has named it.
+    file: PathBuf,
+}
 
 /// A shell's script: waits until nobody has the other end of the pipe, and removes a folder.
 const REMOVE: &str = "trap '' HUP INT QUIT TERM; while read -r line; do :; done; rm -rf -- \"$1\"";
@@ -38,7 +46,8 @@ pub fn readable(path: PathBuf) -> Result<PathBuf> {
     let folder = copy.path().join(path.file_name().unwrap_or_default());
     std::fs::create_dir(&folder).with_context(why)?;
     let remover = remover(copy.path());
-    COPIES.lock().unwrap_or_else(PoisonError::into_inner).push((copy, remover));
+    let made = ImportedTrace { copy, remover, file: path.clone() };
+    COPIES.lock().unwrap_or_else(PoisonError::into_inner).push(made);
     let is_stopped = || latest_signal().is_some();
     let imported = convert(origin, &path, &folder, uuid_of(&path)?, &is_stopped);
     let imported = imported.map_err(|error| {
@@ -64,10 +73,17 @@ pub fn readable(path: PathBuf) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Returns the path of the file from which the trace in this folder was made; the path itself of any other trace.
+pub fn original(folder: &Path) -> PathBuf {
+    let copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = copies.iter().find(|one| folder.starts_with(one.copy.path()));
+    found.map_or(folder, |one| &one.file).to_owned()
+}
+
 /// Removes all traces that were made from files of other tracers.
 pub fn remove_all() {
     let copies = std::mem::take(&mut *COPIES.lock().unwrap_or_else(PoisonError::into_inner));
-    for (copy, remover) in copies {
+    for ImportedTrace { copy, remover, .. } in copies {
         drop(copy);
         if let Some(mut remover) = remover {
             drop(remover.stdin.take());
