@@ -1,4 +1,9 @@
-//! Numbers and texts of a byte slice, from its begin on, in the byte order of this machine.
+//! Numbers and texts of a byte slice, from its begin on, in the byte order of this machine; and parts of a file.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use crate::error::Problem;
 
 /// The rest of some bytes.
 #[derive(Clone, Copy, Debug)]
@@ -49,4 +54,19 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 /// Returns the bytes before the first NUL.
 pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Reads a part of the file; an error if the file ends within it.
+pub(crate) fn read_at(file: &mut File, at: u64, bytes: u64) -> Result<Vec<u8>, Problem> {
+    file.seek(SeekFrom::Start(at))?;
+    // No more is taken than there is, whatever the file says.
+    let mut found = Vec::new();
+    file.take(bytes).read_to_end(&mut found)?;
+    match found.len() as u64 == bytes {
+        true => Ok(found),
+        false => Err(Problem::Bad(format!(
+            "it is cut off: {bytes} bytes were to be at offset {at}, and {} are",
+            found.len()
+        ))),
+    }
 }

@@ -12,10 +12,9 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 
 use super::records::{Next, Records, HEADER_ATTR, HEADER_FEATURE, HEADER_TRACING_DATA, SAMPLE};
-use crate::bytes::{until_nul, Bytes};
+use crate::bytes::{read_at, until_nul, Bytes};
 use crate::error::Problem;
 use crate::formats::{self, TracepointFormat};
 
@@ -103,21 +102,6 @@ pub(crate) struct PerfFile {
     pub offset_ns: Option<i64>,
     /// True if perf has not ended the file properly.
     pub is_unfinished: bool,
-}
-
-/// Reads a part of the file; an error if the file ends within it.
-fn read_at(file: &mut File, at: u64, bytes: u64) -> Result<Vec<u8>, Problem> {
-    file.seek(SeekFrom::Start(at))?;
-    // No more is taken than there is, whatever the file says.
-    let mut found = Vec::new();
-    file.take(bytes).read_to_end(&mut found)?;
-    match found.len() as u64 == bytes {
-        true => Ok(found),
-        false => Err(Problem::Bad(format!(
-            "it is cut off: {bytes} bytes were to be at offset {at}, and {} are",
-            found.len()
-        ))),
-    }
 }
 
 impl PerfFile {

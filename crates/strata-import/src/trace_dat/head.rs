@@ -12,9 +12,8 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 
-use crate::bytes::{until_nul, Bytes};
+use crate::bytes::{read_at, until_nul, Bytes};
 use crate::error::Problem;
 use crate::formats::{self, TracepointFormat};
 
@@ -86,20 +85,6 @@ pub(crate) struct TraceDat {
     pub page_head: usize,
     page_bytes: u32,
     compression: Option<String>,
-}
-
-/// Reads a part of the file; an error if the file ends within it.
-pub(super) fn read_at(file: &mut File, at: u64, bytes: u64) -> Result<Vec<u8>, Problem> {
-    file.seek(SeekFrom::Start(at))?;
-    let mut found = Vec::new();
-    file.take(bytes).read_to_end(&mut found)?;
-    match found.len() as u64 == bytes {
-        true => Ok(found),
-        false => Err(Problem::Bad(format!(
-            "it is cut off: {bytes} bytes were to be at offset {at}, and {} are",
-            found.len()
-        ))),
-    }
 }
 
 /// Decompresses `packed` to `bytes` bytes.

@@ -14,8 +14,8 @@
 
 use std::fs::File;
 
-use super::head::{decompress, read_at, CpuPages};
-use crate::bytes::Bytes;
+use super::head::{decompress, CpuPages};
+use crate::bytes::{read_at, Bytes};
 use crate::error::Problem;
 
 /// The most bytes of pages that are read at once.
